@@ -1,0 +1,18 @@
+//! What every service needs and none should write again.
+//!
+//! - [`Clock`]: the only way in which a service learns the time or waits; [`RealClock`] for production,
+//!   [`VirtualClock`] for the demo and the tests;
+//! - [`Backoff`]: how long to wait after failures;
+//! - [`Tasks`]: named tasks that end together;
+//! - [`telemetry`]: names of all metrics, and the page that shows them.
+
+mod backoff;
+mod clock;
+mod tasks;
+pub mod telemetry;
+mod virtual_clock;
+
+pub use backoff::Backoff;
+pub use clock::{Clock, Elapsed, RealClock, within};
+pub use tasks::{TaskFailure, Tasks};
+pub use virtual_clock::VirtualClock;

@@ -1,0 +1,92 @@
+//! Metrics of Weir itself: every name with its help text, and the page that shows them.
+
+use metrics::{describe_counter, describe_gauge};
+use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
+
+/// Every metric that Weir shows: name, whether it is a counter (else a gauge), help text.
+///
+/// A name that is not listed here is not to be used.
+pub const CATALOGUE: &[(&str, bool, &str)] = &[
+    (
+        FLINK_CALLS,
+        true,
+        "Calls to Flink's REST API, by cluster and result (ok, refused, undecodable, timeout, unreachable)",
+    ),
+    (ROUNDS, true, "Sampling rounds, by cluster"),
+    (BATCHES, true, "Metric batches written, by cluster"),
+    (SILENCES, true, "Rounds in which nothing came of a job, by cluster and reason"),
+    (INPUT_PROBLEMS, true, "Answers or values of Flink that were refused, by cluster and reason"),
+    (RECORDS_FOLDED, true, "Records of the metrics stream that were folded into state"),
+    (RECORDS_REFUSED, true, "Records of the metrics stream that were refused, by reason"),
+    (DECISIONS, true, "Decisions, by verdict (hold, rescale, cannot_help) and disposition"),
+    (ACTIONS, true, "Actions that came to an end, by result"),
+    (LOG_APPENDS, true, "Records appended to a log, by log"),
+    (LOG_BYTES_LOST, true, "Bytes of a log that were lost, by log and reason (torn, corrupt, truncated)"),
+    (JOBS, false, "Jobs that are watched"),
+    (STATE_AGE, false, "Seconds between the newest folded record and now"),
+    (OUTBOX, false, "Records that wait to be published"),
+    (FROZEN, false, "Whether everything is frozen"),
+];
+
+/// Calls to Flink's REST API.
+pub const FLINK_CALLS: &str = "weir_flink_calls_total";
+/// Sampling rounds.
+pub const ROUNDS: &str = "weir_ingest_rounds_total";
+/// Metric batches written.
+pub const BATCHES: &str = "weir_ingest_batches_total";
+/// Rounds in which nothing came of a job.
+pub const SILENCES: &str = "weir_ingest_silences_total";
+/// Answers or values of Flink that were refused.
+pub const INPUT_PROBLEMS: &str = "weir_ingest_problems_total";
+/// Records folded into state.
+pub const RECORDS_FOLDED: &str = "weir_analyzer_records_total";
+/// Records refused.
+pub const RECORDS_REFUSED: &str = "weir_analyzer_records_refused_total";
+/// Decisions made.
+pub const DECISIONS: &str = "weir_analyzer_decisions_total";
+/// Actions ended.
+pub const ACTIONS: &str = "weir_actuator_actions_total";
+/// Records appended to a log.
+pub const LOG_APPENDS: &str = "weir_log_appends_total";
+/// Bytes of a log that were lost.
+pub const LOG_BYTES_LOST: &str = "weir_log_bytes_lost_total";
+/// Jobs that are watched.
+pub const JOBS: &str = "weir_jobs";
+/// Age of the newest folded record.
+pub const STATE_AGE: &str = "weir_analyzer_state_age_seconds";
+/// Records that wait to be published.
+pub const OUTBOX: &str = "weir_outbox_records";
+/// Whether everything is frozen.
+pub const FROZEN: &str = "weir_frozen";
+
+/// Starts recording for this process; the handle renders the page in Prometheus' text format.
+///
+/// # Errors
+/// If something else in the process already records metrics.
+pub fn install() -> Result<PrometheusHandle, BuildError> {
+    let handle = PrometheusBuilder::new().install_recorder()?;
+    for &(name, is_counter, help) in CATALOGUE {
+        if is_counter {
+            describe_counter!(name, help);
+        } else {
+            describe_gauge!(name, help);
+        }
+    }
+    Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_follow_the_conventions() {
+        let mut names: Vec<&str> = CATALOGUE.iter().map(|(name, _, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CATALOGUE.len());
+        for &(name, is_counter, _) in CATALOGUE {
+            assert!(name.starts_with("weir_") && name.ends_with("_total") == is_counter, "{name}");
+        }
+    }
+}
