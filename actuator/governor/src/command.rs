@@ -1,0 +1,167 @@
+//! What is to be carried out.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_schemas::decision::{Decision, Direction, Disposition, Parent, Plan, PlannedVertex, command_id};
+use weir_schemas::identity::{JobKey, RunId};
+use weir_schemas::policy::Policy;
+
+use crate::observation::Observation;
+use crate::{Refusal, wording};
+
+/// How old a command may be when it is started, in milliseconds: what it was computed from is outdated then.
+const EXPIRES_AFTER_MS: i64 = 600_000;
+/// How long a command waits for a person, in milliseconds. Its parent is checked again when it is started.
+const APPROVAL_EXPIRES_AFTER_MS: i64 = 86_400_000;
+
+/// A plan that is to be carried out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// See [`command_id`].
+    pub id: String,
+    /// The job.
+    pub job: JobKey,
+    /// The run that it is for.
+    pub run: RunId,
+    /// What to do.
+    pub plan: Plan,
+    /// The decision that it came from; empty: a person asked for it.
+    #[serde(default)]
+    pub decision: String,
+    /// Epoch of the analyzer that decided; 0: a person asked for it.
+    #[serde(default)]
+    pub epoch: u64,
+    /// When it was decided, in milliseconds since 1970.
+    pub issued_at_ms: i64,
+    /// When it is too old to be started, in milliseconds since 1970.
+    pub expires_at_ms: i64,
+    /// How long the job may take to run at the target, on top of Flink's own timers, in milliseconds.
+    pub settle_deadline_ms: i64,
+    /// How long throughput is compared, in milliseconds.
+    pub verify_for_ms: i64,
+}
+
+/// Numbers of the job's policy that a command carries along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Numbers {
+    /// See [`Command::settle_deadline_ms`].
+    pub settle_deadline_ms: i64,
+    /// See [`Command::verify_for_ms`].
+    pub verify_for_ms: i64,
+}
+
+/// A person's wish to have an earlier size back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollback<'a> {
+    /// The job.
+    pub job: &'a JobKey,
+    /// The size to go back to, by vertex id.
+    pub to: &'a BTreeMap<String, u32>,
+    /// Number of the plan; no other plan of the job has it.
+    pub number: u64,
+    /// Expected length of the stop, in milliseconds.
+    pub expected_stop_ms: i64,
+    /// When it was asked for, in milliseconds since 1970.
+    pub asked_at_ms: i64,
+}
+
+impl Numbers {
+    /// The numbers of a policy.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        Self { settle_deadline_ms: policy.settle_deadline_ms, verify_for_ms: policy.verify_for_ms }
+    }
+}
+
+impl Command {
+    /// The command that carries a decision out, if it is one that is to be carried out, now or once a person approves.
+    #[must_use]
+    pub fn of_decision(decision: &Decision, numbers: Numbers) -> Option<Self> {
+        let expires_after_ms = match decision.disposition {
+            Disposition::Act => EXPIRES_AFTER_MS,
+            Disposition::AwaitsApproval => APPROVAL_EXPIRES_AFTER_MS,
+            Disposition::Nothing | Disposition::Recommend | Disposition::Withheld { .. } => return None,
+        };
+        let plan = decision.verdict.plan()?.clone();
+        Some(Self {
+            id: command_id(&decision.job, &plan),
+            job: decision.job.clone(),
+            run: decision.run.clone(),
+            plan,
+            decision: decision.id.clone(),
+            epoch: decision.epoch,
+            issued_at_ms: decision.decided_at_ms,
+            expires_at_ms: decision.decided_at_ms.saturating_add(expires_after_ms),
+            settle_deadline_ms: numbers.settle_deadline_ms,
+            verify_for_ms: numbers.verify_for_ms,
+        })
+    }
+
+    /// The command that gives a person an earlier size back, made for the job as it is seen now.
+    ///
+    /// # Errors
+    /// Refuses when the graph is another one than that of the earlier size, or runs at it already.
+    pub fn roll_back(wish: &Rollback<'_>, seen: &Observation, numbers: Numbers) -> Result<Self, Refusal> {
+        let vertices = planned(wish, seen)?;
+        let grows = vertices.iter().any(|vertex| vertex.to > vertex.from);
+        let parallelism = seen.parallelism();
+        let plan = Plan {
+            number: wish.number,
+            parent: Parent { run: seen.run.clone(), parallelism, requirements: seen.requirements_digest.clone() },
+            vertices,
+            direction: if grows { Direction::Grow } else { Direction::Shrink },
+            short_of_slots: false,
+            expected_stop_ms: wish.expected_stop_ms,
+            // A person wants it back whatever it does to throughput, so there is nothing to compare with.
+            throughput_per_second: 0.0,
+            backlog: seen.backlog(),
+        };
+        Ok(Self {
+            id: command_id(wish.job, &plan),
+            job: wish.job.clone(),
+            run: seen.run.clone(),
+            plan,
+            decision: String::new(),
+            epoch: 0,
+            issued_at_ms: wish.asked_at_ms,
+            expires_at_ms: wish.asked_at_ms.saturating_add(EXPIRES_AFTER_MS),
+            settle_deadline_ms: numbers.settle_deadline_ms,
+            verify_for_ms: numbers.verify_for_ms,
+        })
+    }
+
+    /// Whether a person asked for it.
+    #[must_use]
+    pub fn is_from_person(&self) -> bool {
+        self.decision.is_empty()
+    }
+
+    /// Parallelism before, by vertex id.
+    #[must_use]
+    pub fn before(&self) -> BTreeMap<String, u32> {
+        self.plan.vertices.iter().map(|vertex| (vertex.id.clone(), vertex.from)).collect()
+    }
+}
+
+/// The vertices of a way back.
+fn planned(wish: &Rollback<'_>, seen: &Observation) -> Result<Vec<PlannedVertex>, Refusal> {
+    if !seen.vertices.keys().eq(wish.to.keys()) {
+        return Err(Refusal::new("graph_changed", wording::graph_changed()));
+    }
+    let vertices: Vec<PlannedVertex> = seen
+        .vertices
+        .iter()
+        .zip(wish.to.values())
+        .map(|((id, vertex), &to)| PlannedVertex {
+            id: id.clone(),
+            name: vertex.name.clone(),
+            from: vertex.parallelism,
+            to,
+        })
+        .collect();
+    if vertices.iter().all(|vertex| vertex.from == vertex.to) {
+        return Err(Refusal::new("nothing_to_do", "the job runs at that size already; there is nothing to do".into()));
+    }
+    Ok(vertices)
+}
