@@ -27,7 +27,7 @@ pub struct ActionRow {
     pub open: bool,
     /// Whether it has restarted the job; once it has, it stays so.
     pub restarted: bool,
-    /// Rises with each new owner: changes of older epochs are refused.
+    /// Epoch of the actuator's lease when it changed last: changes of older epochs are refused.
     pub epoch: u64,
     /// Number of its plan.
     pub plan_number: u64,
@@ -84,8 +84,8 @@ impl Store {
         Ok(claimed)
     }
 
-    /// Writes down how far an action got, with what has to be published about it. Job, run, decision, plan and time of the claim
-    /// stay what they were.
+    /// Writes down how far an action got, with what has to be published about it. Job, run, decision, plan and time of
+    /// the claim stay what they were.
     ///
     /// # Errors
     /// [`StoreError::Closed`] if it is over, [`StoreError::Fenced`] if a newer epoch has it, [`StoreError::NotFound`].
@@ -127,6 +127,15 @@ impl Store {
         self.all(query.bind(i64::from(limit))).await
     }
 
+    /// The latest actions on all jobs, newest first.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn recent_actions(&self, limit: u32) -> Result<Vec<ActionRow>, StoreError> {
+        let query = sqlx::query_as("SELECT * FROM actions ORDER BY created_ms DESC, plan_number DESC, id LIMIT $1");
+        self.all(query.bind(i64::from(limit))).await
+    }
+
     /// The action with an id, or the only one whose id begins so.
     ///
     /// # Errors
@@ -157,8 +166,8 @@ impl Write {
     /// False if it is there already.
     async fn insert_action(&mut self, action: &ActionRow) -> Result<bool, StoreError> {
         let query = sqlx::query(
-            "INSERT INTO actions (cluster, namespace, name, id, run_id, run_start_ms, decision_id, state, open, restarted,
-                 restarted_ms, epoch, plan_number, created_ms, updated_ms, body)
+            "INSERT INTO actions (cluster, namespace, name, id, run_id, run_start_ms, decision_id, state, open,
+                 restarted, restarted_ms, epoch, plan_number, created_ms, updated_ms, body)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
              ON CONFLICT (id) DO NOTHING",
         );

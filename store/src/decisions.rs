@@ -51,8 +51,8 @@ impl Store {
         Ok(self.readable(self.all(query).await?))
     }
 
-    /// At most `limit` decisions about a job that differed from the one before, newest first; with `before_ms` only older ones.
-    /// One that cannot be read is left out and logged.
+    /// At most `limit` decisions about a job that differed from the one before, newest first; with `before_ms` only
+    /// older ones. One that cannot be read is left out and logged.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -136,7 +136,8 @@ impl Write {
             "INSERT INTO latest_decisions (cluster, namespace, name, id, decided_at_ms, epoch, body)
              VALUES ($1, $2, $3, $4, $5, $6, $7)
              ON CONFLICT (cluster, namespace, name) DO UPDATE SET
-                 id = excluded.id, decided_at_ms = excluded.decided_at_ms, epoch = excluded.epoch, body = excluded.body",
+                 id = excluded.id, decided_at_ms = excluded.decided_at_ms, epoch = excluded.epoch,
+                 body = excluded.body",
         );
         let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name).bind(&decision.id);
         self.run(query.bind(decision.decided_at_ms).bind(epoch).bind(&body)).await?;

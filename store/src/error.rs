@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Primary result codes of SQLite (<https://www.sqlite.org/rescode.html>). Extended codes carry them in their lowest byte.
+/// Primary result codes of SQLite (<https://www.sqlite.org/rescode.html>). Extended codes carry them in their lowest
+/// byte.
 mod sqlite {
     pub(super) const PERM: u32 = 3;
     pub(super) const BUSY: u32 = 5;
@@ -20,7 +21,10 @@ mod sqlite {
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The folder or the file cannot be made or looked at.
-    #[error("{code}: {} cannot be used: {source}; check that the folder exists and may be written", path.display(), code = self.code())]
+    #[error(
+        "{code}: {} cannot be used: {source}; check that the folder exists and may be written",
+        path.display(), code = self.code()
+    )]
     Io {
         /// The folder or file.
         path: PathBuf,
@@ -28,13 +32,21 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// There is no database where one was expected.
-    #[error("{code}: there are no data in {}: start `weir run` there first, or name the folder that it uses with --data", path.display(), code = self.code())]
+    #[error(
+        "{code}: there are no data in {}: start `weir run` there first, or name the folder that it uses with \
+         --data",
+        path.display(), code = self.code()
+    )]
     NoData {
         /// The file that is missing.
         path: PathBuf,
     },
     /// A newer version wrote it.
-    #[error("{code}: {} has data format {found}, and this version knows formats up to {known}: use the newer weir that wrote it, or restore the copy made before the update", path.display(), code = self.code())]
+    #[error(
+        "{code}: {} has data format {found}, and this version knows formats up to {known}: use the newer weir \
+         that wrote it, or restore the copy made before the update",
+        path.display(), code = self.code()
+    )]
     NewerFormat {
         /// The database.
         path: PathBuf,
@@ -44,7 +56,11 @@ pub enum StoreError {
         known: i64,
     },
     /// Somebody else has held the write lock for too long. Trying again may help.
-    #[error("{code}: {} has been locked for {waited_ms} ms by another process: look for a weir process that is stopped or a tool that has the file open, end it, and try again", path.display(), code = self.code())]
+    #[error(
+        "{code}: {} has been locked for {waited_ms} ms by another process: look for a weir process that is \
+         stopped or a tool that has the file open, end it, and try again",
+        path.display(), code = self.code()
+    )]
     Locked {
         /// The database.
         path: PathBuf,
@@ -52,7 +68,10 @@ pub enum StoreError {
         waited_ms: u64,
     },
     /// The file is something else.
-    #[error("{code}: {} is no database of weir ({detail}): name another folder with --data, or move the file away", path.display(), code = self.code())]
+    #[error(
+        "{code}: {} is no database of weir ({detail}): name another folder with --data, or move the file away",
+        path.display(), code = self.code()
+    )]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -60,13 +79,20 @@ pub enum StoreError {
         detail: String,
     },
     /// There is no space left. Nothing of the transaction was kept.
-    #[error("{code}: no space left to write {}: free some, nothing of this change was kept and it is tried again", path.display(), code = self.code())]
+    #[error(
+        "{code}: no space left to write {}: free some and try again, nothing of this change was kept",
+        path.display(), code = self.code()
+    )]
     DiskFull {
         /// The database.
         path: PathBuf,
     },
     /// The file may not be opened or written.
-    #[error("{code}: {} may not be opened or written ({detail}): check the owner and the permissions of the file and its folder", path.display(), code = self.code())]
+    #[error(
+        "{code}: {} may not be opened or written ({detail}): check the owner and the permissions of the file \
+         and its folder",
+        path.display(), code = self.code()
+    )]
     Denied {
         /// The database.
         path: PathBuf,
@@ -74,7 +100,11 @@ pub enum StoreError {
         detail: String,
     },
     /// Somebody newer has taken over. Whoever gets this must stop.
-    #[error("{code}: {what} is at epoch {theirs} already, this process has {ours}: another process has taken over, and this one must stop", code = self.code())]
+    #[error(
+        "{code}: {what} is at epoch {theirs} already, this process has {ours}: another process has taken \
+         over, and this one must stop",
+        code = self.code()
+    )]
     Fenced {
         /// What was taken over.
         what: String,
@@ -92,7 +122,10 @@ pub enum StoreError {
         id: String,
     },
     /// Several things begin like this.
-    #[error("{code}: several {what}s begin with {prefix:?} ({}): give more of the id", candidates.join(", "), code = self.code())]
+    #[error(
+        "{code}: several {what}s begin with {prefix:?} ({}): give more of the id",
+        candidates.join(", "), code = self.code()
+    )]
     Ambiguous {
         /// What was looked for.
         what: &'static str,
@@ -112,7 +145,11 @@ pub enum StoreError {
         state: String,
     },
     /// A row does not hold what it should.
-    #[error("{code}: {what} {key} in {} cannot be read: {detail}; a newer version may have written it, else restore the database from a copy", path.display(), code = self.code())]
+    #[error(
+        "{code}: {what} {key} in {} cannot be read: {detail}; a newer version may have written it, else \
+         restore the database from a copy",
+        path.display(), code = self.code()
+    )]
     Damaged {
         /// The database.
         path: PathBuf,

@@ -59,7 +59,8 @@ impl Store {
                 "INSERT INTO jobs (cluster, namespace, name, run_id, run_start_ms, first_seen_ms, last_seen_ms)
                  VALUES ($1, $2, $3, $4, $5, $6, $6)
                  ON CONFLICT (cluster, namespace, name) DO UPDATE SET
-                     run_id = excluded.run_id, run_start_ms = excluded.run_start_ms, last_seen_ms = excluded.last_seen_ms
+                     run_id = excluded.run_id, run_start_ms = excluded.run_start_ms,
+                     last_seen_ms = excluded.last_seen_ms
                  WHERE jobs.last_seen_ms <= excluded.last_seen_ms",
             );
             let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);

@@ -35,13 +35,14 @@ impl FromRow<'_, SqliteRow> for Lease {
 impl Store {
     /// Takes a lease if it is free, was released, has expired, or is `owner`'s already; `None` while another has it.
     ///
-    /// `owner` must name this process and no other, also none after a restart: two processes of one name would both have it.
+    /// `owner` must name this process and no other, also none after a restart: two processes of one name would both
+    /// have it.
     /// The epoch stays only where one's own lease has not expired.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub async fn acquire_lease(&self, name: &str, owner: &str, ttl_ms: i64) -> Result<Option<Lease>, StoreError> {
-        let mut write = self.write("acquire_lease").await?;
+        let mut write = self.write_unguarded("acquire_lease").await?;
         let now_ms = write.lease_now_ms(self).await?;
         let query = sqlx::query_as(
             "INSERT INTO leases (name, owner, epoch, expires_ms) VALUES ($1, $2, 1, $3)
@@ -63,7 +64,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn renew_lease(&self, lease: &Lease, ttl_ms: i64) -> Result<Option<Lease>, StoreError> {
-        let mut write = self.write("renew_lease").await?;
+        let mut write = self.write_unguarded("renew_lease").await?;
         let now_ms = write.lease_now_ms(self).await?;
         let query = sqlx::query_as(
             "UPDATE leases SET expires_ms = $1 WHERE name = $2 AND owner = $3 AND epoch = $4 AND expires_ms > $5
@@ -80,7 +81,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn release_lease(&self, lease: &Lease) -> Result<bool, StoreError> {
-        let mut write = self.write("release_lease").await?;
+        let mut write = self.write_unguarded("release_lease").await?;
         let query = sqlx::query("UPDATE leases SET expires_ms = 0 WHERE name = $1 AND owner = $2 AND epoch = $3");
         let query = query.bind(&lease.name).bind(&lease.owner).bind(rows::stored("an epoch", lease.epoch)?);
         let changed = write.run(query).await?;
@@ -110,6 +111,20 @@ impl Store {
 }
 
 impl Write {
+    /// Makes sure that nobody else has taken the lease.
+    pub(crate) async fn check_lease(&mut self, lease: &Lease) -> Result<(), StoreError> {
+        let query = sqlx::query_as("SELECT name, owner, epoch, expires_ms FROM leases WHERE name = $1");
+        let now: Option<Lease> = self.one(query.bind(&lease.name)).await?;
+        match now {
+            Some(now) if now.owner == lease.owner && now.epoch == lease.epoch => Ok(()),
+            other => Err(StoreError::Fenced {
+                what: format!("the lease {}", lease.name),
+                ours: lease.epoch,
+                theirs: other.map_or(0, |other| other.epoch),
+            }),
+        }
+    }
+
     /// As [`Store::lease_now_ms`], once the lock is held.
     async fn lease_now_ms(&mut self, store: &Store) -> Result<i64, StoreError> {
         if let Some(clock) = &store.lease_clock {

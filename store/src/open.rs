@@ -59,7 +59,7 @@ pub(crate) async fn open(path: &Path, options: OpenOptions) -> Result<Pools, Sto
         .idle_timeout(None)
         .max_lifetime(None)
         .test_before_acquire(false)
-        // A failed commit may end SQLite's transaction and leave the connection believing in it: such a one is not used again.
+        // A failure may end SQLite's transaction and leave the connection believing in it: that one is not used again.
         .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }));
     let writes = pool.clone().max_connections(1).connect_with(connect.clone()).await.map_err(sql)?;
     let reads = pool.max_connections(READERS).connect_lazy_with(connect.pragma("query_only", "ON"));

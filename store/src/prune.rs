@@ -37,8 +37,8 @@ pub struct Pruned {
 }
 
 impl Store {
-    /// Removes what is older than it has to be. Open actions, open requests, the latest decision of a job, plan numbers and
-    /// whatever waits to be published always stay.
+    /// Removes what is older than it has to be. Open actions, open requests, the latest decision of a job, plan numbers
+    /// and whatever waits to be published always stay.
     ///
     /// # Errors
     /// See [`StoreError`].

@@ -89,7 +89,8 @@ impl FromRow<'_, SqliteRow> for RequestRow {
 }
 
 impl Store {
-    /// Asks for something to be done with the action that has this id, or the only one whose id begins so. The request's number.
+    /// Asks for something to be done with the action that has this id, or the only one whose id begins so. The
+    /// request's number.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] or [`StoreError::Ambiguous`] about the action.

@@ -11,6 +11,7 @@ use sqlx::{FromRow, Sqlite, SqlitePool, Transaction};
 
 use crate::checkpoint::CheckpointStore;
 use crate::error::StoreError;
+use crate::leases::Lease;
 use crate::open::{OpenOptions, open};
 
 /// A boxed future, as traits need it that are used as objects.
@@ -44,6 +45,7 @@ pub struct Store {
     pub(crate) lease_clock: Option<LeaseClock>,
     pub(crate) checkpoints: Option<Arc<dyn CheckpointStore>>,
     hook: Option<Arc<dyn WriteHook>>,
+    guard: Option<Arc<Lease>>,
 }
 
 /// The connections: one writes, so that writers of one process queue up instead of fighting for the lock; few read.
@@ -80,7 +82,7 @@ impl Store {
     /// As [`Store::open`].
     pub async fn open_with(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
         let pools = Arc::new(open(path, options).await?);
-        Ok(Self { pools, lease_clock: None, checkpoints: None, hook: None })
+        Ok(Self { pools, lease_clock: None, checkpoints: None, hook: None, guard: None })
     }
 
     /// Tells `hook` about every write transaction of this handle and its clones.
@@ -90,8 +92,8 @@ impl Store {
         self
     }
 
-    /// Leases run on `clock` instead of the database's: for tests, and for the demo, whose time is not ours. All handles that
-    /// share leases must use the same clock.
+    /// Leases run on `clock` instead of the database's: for tests, and for the demo, whose time is not ours. All
+    /// handles that share leases must use the same clock.
     #[must_use]
     pub fn with_lease_clock(mut self, clock: LeaseClock) -> Self {
         self.lease_clock = Some(clock);
@@ -102,6 +104,15 @@ impl Store {
     #[must_use]
     pub fn with_checkpoints(mut self, checkpoints: Arc<dyn CheckpointStore>) -> Self {
         self.checkpoints = Some(checkpoints);
+        self
+    }
+
+    /// A handle that writes only while nobody else has taken `lease` over, checked within each transaction. What a
+    /// process does after it has lost its lease unawares ends in [`StoreError::Fenced`]. Leases themselves are not
+    /// guarded.
+    #[must_use]
+    pub fn under_lease(mut self, lease: &Lease) -> Self {
+        self.guard = Some(Arc::new(lease.clone()));
         self
     }
 
@@ -119,6 +130,15 @@ impl Store {
 
     /// Begins a write transaction, which ends with [`Write::commit`], or is undone when dropped.
     pub(crate) async fn write(&self, what: &'static str) -> Result<Write, StoreError> {
+        let mut write = self.write_unguarded(what).await?;
+        if let Some(lease) = &self.guard {
+            write.check_lease(lease).await?;
+        }
+        Ok(write)
+    }
+
+    /// As [`Store::write`], whether the lease is still held or not.
+    pub(crate) async fn write_unguarded(&self, what: &'static str) -> Result<Write, StoreError> {
         if let Some(hook) = &self.hook {
             hook.before(what).await;
         }
@@ -198,5 +218,43 @@ impl Write {
             hook.after(what).await;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn home() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
+        (folder, store)
+    }
+
+    #[tokio::test]
+    async fn commits_are_durable_and_readers_cannot_write() {
+        let (_folder, store) = home().await;
+        let pragma = |pool: SqlitePool, text: &'static str| async move {
+            let (value,): (i64,) = sqlx::query_as(text).fetch_one(&pool).await.unwrap();
+            value
+        };
+        assert_eq!(pragma(store.pools.writes.clone(), "PRAGMA synchronous").await, 2, "FULL");
+        assert_eq!(pragma(store.pools.writes.clone(), "PRAGMA foreign_keys").await, 1);
+        assert_eq!(pragma(store.pools.writes.clone(), "PRAGMA busy_timeout").await, 10_000);
+        assert_eq!(pragma(store.pools.reads.clone(), "PRAGMA query_only").await, 1);
+        assert!(sqlx::query("DELETE FROM jobs").execute(&store.pools.reads).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_keeps_what_was_there_and_is_got_over() {
+        let (_folder, store) = home().await;
+        store.set_frozen(true, "ada", 1).await.unwrap();
+        let limit = |pages: &'static str| sqlx::query(pages).execute(&store.pools.writes);
+        limit("PRAGMA max_page_count = 1").await.unwrap();
+        let refused = store.set_frozen(false, &"x".repeat(1 << 20), 2).await.unwrap_err();
+        assert!(matches!(refused, StoreError::DiskFull { .. }) && refused.is_transient(), "{refused}");
+        assert!(store.controls().await.unwrap().frozen);
+        limit("PRAGMA max_page_count = 100000").await.unwrap();
+        assert_eq!(store.set_frozen(false, &"x".repeat(1 << 20), 3).await.unwrap(), 2);
     }
 }

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use proptest::prelude::*;
-use weir_store::{Lease, Store};
+use weir_store::{Lease, Store, StoreError};
 
-use crate::support::Home;
+use crate::support::{Home, action, job};
 
 /// Two processes on one database, and the clock that both believe in.
 async fn pair(home: &Home) -> ([Store; 2], Arc<AtomicI64>) {
@@ -62,6 +62,25 @@ async fn without_another_clock_leases_run_on_the_databases() {
     assert!(lease.expires_ms >= now + 3_600_000, "{lease:?}");
     assert_eq!(home.store.acquire_lease("x", "b", 1).await.unwrap(), None);
     assert!(home.store.renew_lease(&lease, 3_600_000).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn whoever_has_lost_the_lease_writes_nothing_more() {
+    let home = Home::new().await;
+    let ([a, b], now) = pair(&home).await;
+    let lease = a.acquire_lease("actuator/prod", "a", 100).await.unwrap().unwrap();
+    let guarded = a.clone().under_lease(&lease);
+    assert!(guarded.claim_action(&action("c1", &job("orders"), 1), None, vec![]).await.unwrap());
+    // Expired, but nobody else's: what is under way is still written down.
+    now.store(2_000, Ordering::SeqCst);
+    assert!(guarded.claim_action(&action("c2", &job("orders"), 1), None, vec![]).await.unwrap());
+
+    b.acquire_lease("actuator/prod", "b", 100).await.unwrap().unwrap();
+    let refused = guarded.claim_action(&action("c3", &job("orders"), 1), None, vec![]).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced { ours: 1, theirs: 2, .. }), "{refused}");
+    assert_eq!(guarded.renew_lease(&lease, 100).await.unwrap(), None, "leases themselves are not guarded");
+    assert_eq!(b.recent_actions(10).await.unwrap().len(), 2);
+    assert_eq!(guarded.recent_actions(10).await.unwrap().len(), 2, "reading is not guarded");
 }
 
 /// One step of a process, which knows of the lease only what it was told.
