@@ -1,0 +1,106 @@
+//! The jobs of one partition, and the records that change them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weir_schemas::control::ControlState;
+use weir_schemas::identity::JobKey;
+use weir_schemas::outcome::Outcome;
+use weir_schemas::records::Record;
+use weir_schemas::records::record::Body;
+
+use crate::job::JobState;
+
+/// Version of the shard's serialised form.
+pub const STATE_FORMAT: u32 = 1;
+
+/// The jobs of one partition.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Shard {
+    /// The jobs, by key.
+    pub jobs: BTreeMap<JobKey, JobState>,
+    /// The last sequence of every producer: a repeated append is recognised by it.
+    sequences: BTreeMap<String, u64>,
+}
+
+/// What a record brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Folded {
+    /// A round is whole, or nothing came of one: the job is to be judged now.
+    Judge(JobKey),
+    /// The state changed; there is nothing to judge.
+    Merged(JobKey),
+    /// The record was refused, and changed nothing.
+    Refused(Refusal),
+}
+
+/// Why a record was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// A stable word: `duplicate`, `repeated`, `reordered`, `incomplete_round`, `bad_key`, `bad_body`.
+    pub word: String,
+    /// One sentence.
+    pub detail: String,
+}
+
+fn refused(word: &str, detail: impl Into<String>) -> Folded {
+    Folded::Refused(Refusal { word: word.into(), detail: detail.into() })
+}
+
+impl Shard {
+    /// Takes a record in. Whatever is wrong with it, only it is lost.
+    pub fn fold(&mut self, record: Record) -> Folded {
+        let Record { producer, sequence, time_ms: _, job, body } = record;
+        if self.sequences.get(&producer).is_some_and(|last| sequence <= *last) {
+            return refused("duplicate", format!("record {sequence} of {producer} came again"));
+        }
+        self.sequences.insert(producer, sequence);
+        let key: JobKey = match job.parse() {
+            Ok(key) => key,
+            Err(why) => return refused("bad_key", format!("{why}")),
+        };
+        let state = self.jobs.entry(key.clone()).or_default();
+        match body {
+            Some(Body::Metrics(part)) => match state.fold_part(part) {
+                Ok(true) => Folded::Judge(key),
+                Ok(false) => Folded::Merged(key),
+                Err(word) => refused(&word, format!("a round of {key} was refused: {}", word.replace('_', " "))),
+            },
+            Some(Body::Silence(silence)) => {
+                state.fold_silence(&silence);
+                Folded::Judge(key)
+            }
+            Some(Body::OutcomeJson(json)) => match serde_json::from_slice::<Outcome>(&json) {
+                Ok(outcome) => {
+                    state.fold_outcome(&outcome);
+                    Folded::Merged(key)
+                }
+                Err(why) => refused("bad_body", format!("an outcome for {key} cannot be read: {why}")),
+            },
+            Some(Body::ControlJson(json)) => match serde_json::from_slice::<ControlState>(&json) {
+                Ok(control) => {
+                    state.control = Some(control);
+                    Folded::Merged(key)
+                }
+                Err(why) => refused("bad_body", format!("a control record for {key} cannot be read: {why}")),
+            },
+            None => refused("bad_body", format!("a record for {key} says nothing that this version knows")),
+        }
+    }
+
+    /// The bytes of the whole shard. The same state gives the same bytes.
+    ///
+    /// # Errors
+    /// Only if the state held a number that JSON cannot; none is let in.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+
+    /// The shard that `bytes` hold.
+    ///
+    /// # Errors
+    /// Says where the bytes are not a shard.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+}

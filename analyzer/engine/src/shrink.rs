@@ -1,0 +1,80 @@
+//! What was needed of late. A shrink goes no lower than the most that was needed in the quiet period (as HPA's stabilisation
+//! window does).
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+/// What was needed since the data were last incomplete.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct NeededOfLate {
+    /// Since when it is known without a gap, in milliseconds since 1970.
+    since_ms: Option<i64>,
+    /// When the need changed, and to what, for each vertex; the last entry holds until now.
+    changes: VecDeque<(i64, Vec<u32>)>,
+}
+
+impl NeededOfLate {
+    /// Forgets everything: the data were incomplete, or the job restarted.
+    pub fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes in what is needed at `now_ms`, and forgets what ended more than `period_ms` before.
+    pub fn learn(&mut self, now_ms: i64, needed: &[u32], period_ms: i64) {
+        self.since_ms.get_or_insert(now_ms);
+        if self.changes.back().is_none_or(|(_, last)| last != needed) {
+            self.changes.push_back((now_ms, needed.to_vec()));
+        }
+        while self.changes.get(1).is_some_and(|(began, _)| *began <= now_ms - period_ms) {
+            self.changes.pop_front();
+        }
+    }
+
+    /// The most that was needed of each vertex within the period.
+    pub fn most(&self) -> Vec<u32> {
+        let mut entries = self.changes.iter().map(|(_, needed)| needed);
+        let first = entries.next().cloned().unwrap_or_default();
+        entries.fold(first, |most, needed| most.iter().zip(needed).map(|(a, b)| *a.max(b)).collect())
+    }
+
+    /// When the present need, or less, will have lasted for `period_ms`, in milliseconds since 1970.
+    pub fn quiet_at_ms(&self, current: &[u32], period_ms: i64) -> Option<i64> {
+        let too_much = |needed: &Vec<u32>| needed.iter().zip(current).all(|(need, runs)| need >= runs);
+        let last_busy = self.changes.iter().rposition(|(_, needed)| too_much(needed));
+        let quiet_since = match last_busy {
+            None => self.since_ms,
+            Some(busy) => self.changes.get(busy + 1).map(|(began, _)| *began),
+        };
+        quiet_since.map(|since| since.saturating_add(period_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shrink_keeps_what_was_needed_within_the_period() {
+        let mut needed = NeededOfLate::default();
+        needed.learn(0, &[5, 10], 60_000);
+        needed.learn(10_000, &[2, 4], 60_000);
+        needed.learn(40_000, &[2, 3], 60_000);
+        assert_eq!(needed.most(), [5, 10]);
+        assert_eq!(needed.quiet_at_ms(&[5, 10], 60_000), Some(70_000));
+        needed.learn(70_000, &[2, 3], 60_000);
+        assert_eq!(needed.most(), [2, 4], "the 4 still lies within the period");
+        needed.learn(100_000, &[2, 3], 60_000);
+        assert_eq!(needed.most(), [2, 3]);
+    }
+
+    #[test]
+    fn a_gap_starts_the_period_anew() {
+        let mut needed = NeededOfLate::default();
+        needed.learn(0, &[2], 60_000);
+        needed.forget();
+        assert_eq!((needed.most(), needed.quiet_at_ms(&[3], 60_000)), (vec![], None));
+        needed.learn(30_000, &[2], 60_000);
+        assert_eq!(needed.quiet_at_ms(&[3], 60_000), Some(90_000));
+    }
+}
