@@ -25,9 +25,10 @@ impl Cluster {
     pub(super) fn measure(&mut self, now_ms: i64) {
         for job in self.jobs.iter().filter(|job| job.is_known() && !job.status.is_terminal()) {
             let entry: &mut JobMetrics = self.store.snapshot.jobs.entry(job.spec.id.clone()).or_default();
+            let samples: Vec<_> = (0..job.spec.vertices.len()).map(|vertex| job.samples(vertex)).collect();
             // Tasks that do not run bring nothing, and the store keeps what it has.
-            if job.runs() {
-                entry.vertices = (0..job.spec.vertices.len()).map(|vertex| job.samples(vertex)).collect();
+            if samples.iter().any(|vertex| !vertex.is_empty()) {
+                entry.vertices = samples;
             }
             entry.job = job_values(job, now_ms, self.spec.version);
         }
@@ -66,9 +67,15 @@ fn job_values(job: &Job, now_ms: i64, version: FlinkVersion) -> Values {
     values.insert("uptime", up.to_string());
     values.insert("downtime", down.to_string());
     values.insert("numRestarts", job.restarts.to_string());
-    values.insert("fullRestarts", job.restarts.to_string());
     if version.has_num_rescales() {
         values.insert("numRescales", job.rescales.to_string());
+        values.insert("lastCheckpointCompletedTimestamp", number(completed.map(|c| c.ended_ms)));
+    } else {
+        values.insert("fullRestarts", job.restarts.to_string());
+    }
+    if version >= FlinkVersion::V2_3 {
+        values.insert("allSubTasksRunningOrFinishedTime", up.to_string());
+        values.insert("lastCheckpointMetadataSize", number(completed.map(|_| 4_096)));
     }
     values.insert("runningTime", up.to_string());
     values.insert("restartingTime", down.to_string());
@@ -111,8 +118,10 @@ fn manager_values(
     values.insert("Status.Shuffle.Netty.UsedMemorySegments", used.to_string());
     values.insert("Status.Shuffle.Netty.AvailableMemorySegments", (segments - used).to_string());
     values.insert("Status.Shuffle.Netty.RequestedMemoryUsage", (used * 100 / segments).to_string());
-    values.insert("Status.Network.TotalMemorySegments", segments.to_string());
-    values.insert("Status.Network.AvailableMemorySegments", (segments - used).to_string());
+    if version < FlinkVersion::V2_0 {
+        values.insert("Status.Network.TotalMemorySegments", segments.to_string());
+        values.insert("Status.Network.AvailableMemorySegments", (segments - used).to_string());
+    }
     values.insert("Status.Flink.Memory.Managed.Total", MANAGED_BYTES.to_string());
     values.insert("Status.Flink.Memory.Managed.Used", "0".into());
     values
@@ -154,7 +163,7 @@ fn jvm_values(up_ms: i64, busy_ms: f64, load: f64, heap: u64, version: FlinkVers
     values
 }
 
-fn newer_collector_values(collections: u64, load: f64) -> [(&'static str, String); 7] {
+fn newer_collector_values(collections: u64, load: f64) -> [(&'static str, String); 5] {
     let per_second = format!("{:?}", real(whole(load * 1000.0)) * 0.006);
     [
         ("Status.JVM.GarbageCollector.All.Count", (collections + 2).to_string()),
@@ -162,8 +171,6 @@ fn newer_collector_values(collections: u64, load: f64) -> [(&'static str, String
         ("Status.JVM.GarbageCollector.All.TimeMsPerSecond", per_second.clone()),
         ("Status.JVM.GarbageCollector.Copy.TimeMsPerSecond", per_second),
         ("Status.JVM.GarbageCollector.MarkSweepCompact.TimeMsPerSecond", "0.0".into()),
-        ("Status.JVM.Memory.Direct.Max", "-1".into()),
-        ("Status.JVM.Memory.Mapped.Max", "-1".into()),
     ]
 }
 

@@ -170,15 +170,16 @@ impl Job {
 
     fn vertex_truth(&self, vertex: usize) -> VertexTruth {
         let spec = &self.spec.vertices[vertex];
-        let subtasks = self.samples(vertex).into_iter().map(|sample| SubtaskTruth {
-            attempt: sample.attempt,
-            records_in: sample.counters.records_in,
-            records_out: sample.counters.records_out,
-            waiting: sample.waiting,
-            busy_ms: sample.counters.busy_ms,
-            idle_ms: sample.counters.idle_ms,
-            back_pressured_ms: sample.counters.back_pressured_ms,
-        });
+        let subtasks =
+            self.samples(vertex).into_iter().filter(|sample| !sample.initializing).map(|sample| SubtaskTruth {
+                attempt: sample.attempt,
+                records_in: sample.counters.records_in,
+                records_out: sample.counters.records_out,
+                waiting: sample.waiting,
+                busy_ms: sample.counters.busy_ms,
+                idle_ms: sample.counters.idle_ms,
+                back_pressured_ms: sample.counters.back_pressured_ms,
+            });
         VertexTruth {
             id: spec.id.clone(),
             name: spec.name.clone(),

@@ -106,17 +106,17 @@ impl Cluster {
     pub(super) fn ios(&self, view: &JobView, vertex: usize) -> Vec<Io> {
         let stored = self.store.snapshot.jobs.get(&view.spec.id).and_then(|metrics| metrics.vertices.get(vertex));
         let of = |(index, subtask): (usize, &SubtaskView)| match subtask.archived {
-            Some(counters) => self.io(view, vertex, counters),
+            Some(counters) => self.io(view, vertex, counters, false),
             None => {
                 let sample = stored.and_then(|samples| samples.get(index));
                 let same = sample.filter(|sample| sample.attempt == subtask.attempt);
-                same.map_or(Io::NOTHING, |sample| self.io(view, vertex, sample.counters))
+                same.map_or(Io::NOTHING, |sample| self.io(view, vertex, sample.counters, sample.initializing))
             }
         };
         view.vertices[vertex].subtasks.iter().enumerate().map(of).collect()
     }
 
-    fn io(&self, view: &JobView, vertex: usize, counters: Counters) -> Io {
+    fn io(&self, view: &JobView, vertex: usize, counters: Counters, initializing: bool) -> Io {
         let spec = &view.spec.vertices[vertex];
         let kind = match &spec.kind {
             VertexKind::Source(source) => Some(source.kind),
@@ -131,7 +131,7 @@ impl Cluster {
             write: counters.records_out,
             back_pressured: whole(counters.back_pressured_ms),
             idle: if legacy { 0 } else { whole(counters.idle_ms) },
-            busy: if legacy { f64::NAN } else { counters.busy_ms.floor() },
+            busy: if legacy || initializing { f64::NAN } else { counters.busy_ms.floor() },
             complete: true,
         }
     }

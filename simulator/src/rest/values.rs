@@ -8,7 +8,7 @@ use crate::num::{real, whole};
 use crate::spec::{FlinkVersion, SourceKind, VertexSpec};
 
 /// Metrics that Weir does not read: present, and zero.
-const ZEROS: [&str; 44] = [
+const ZEROS: [&str; 43] = [
     "Shuffle.Netty.Input.Buffers.inputExclusiveBuffersUsage",
     "Shuffle.Netty.Input.Buffers.inputFloatingBuffersUsage",
     "Shuffle.Netty.Input.Buffers.inputQueueLength",
@@ -24,7 +24,6 @@ const ZEROS: [&str; 44] = [
     "Shuffle.Netty.Output.Buffers.outputQueueLength",
     "Shuffle.Netty.Output.Buffers.outputQueueSize",
     "changelogBusyTimeMsPerSecond",
-    "checkpointAlignmentTime",
     "checkpointStartDelayNanos",
     "hardBackPressuredTimeMsPerSecond",
     "initializationTime",
@@ -95,10 +94,11 @@ pub(super) fn values(version: FlinkVersion, vertex: &VertexSpec, sample: &Sample
 fn task(values: &mut Values, version: FlinkVersion, vertex: &VertexSpec, sample: &Sample, in_bytes: u64) {
     let (counters, rates) = (&sample.counters, &sample.rates);
     let legacy = sample.source == Some(SourceKind::Legacy);
+    let unknown = legacy || sample.initializing;
     let read = shown_records_in(version, sample.source, counters.records_in);
     let read_rate = if read == 0 { 0.0 } else { rates.records_in };
     let in_bytes = if sample.source.is_some() { 0 } else { in_bytes };
-    let busy = |ms: String| if legacy { "NaN".to_owned() } else { ms };
+    let busy = |ms: String| if unknown { "NaN".to_owned() } else { ms };
     let idle = if legacy { 0.0 } else { rates.idle };
     let mut put = |name: &str, value: String| values.insert(name.into(), value);
     put("Shuffle.Netty.Input.Buffers.inPoolUsage", real_text(sample.in_pool));
@@ -108,7 +108,10 @@ fn task(values: &mut Values, version: FlinkVersion, vertex: &VertexSpec, sample:
     put("accumulateIdleTimeMs", if legacy { "0".into() } else { whole(counters.idle_ms).to_string() });
     put("backPressuredTimeMsPerSecond", whole(rates.back_pressured).to_string());
     put("busyTimeMsPerSecond", busy(real_text(rates.busy)));
-    put("currentInputWatermark", NO_WATERMARK.to_string());
+    if sample.source.is_none() {
+        put("checkpointAlignmentTime", "0".into());
+        put("currentInputWatermark", NO_WATERMARK.to_string());
+    }
     put("idleTimeMsPerSecond", whole(idle).to_string());
     put("isBackPressured", (rates.back_pressured >= 100.0).to_string());
     put("numBytesIn", (counters.records_in * in_bytes).to_string());

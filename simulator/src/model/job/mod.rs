@@ -100,6 +100,8 @@ pub(crate) struct Job {
     pub(crate) spec: JobSpec,
     graph: Graph,
     submit_ms: i64,
+    /// End of the last step.
+    stepped_ms: i64,
     pub(crate) status: JobStatus,
     entered_ms: BTreeMap<JobStatus, i64>,
     phase: Phase,
@@ -146,6 +148,7 @@ impl Job {
         let count = spec.vertices.len();
         Self {
             submit_ms,
+            stepped_ms: start_ms,
             status: JobStatus::Initializing,
             entered_ms: BTreeMap::new(),
             phase: Phase::Unsubmitted,
@@ -198,6 +201,7 @@ impl Job {
         if self.phase == Phase::Ended || (self.phase == Phase::Unsubmitted && now_ms < self.submit_ms) {
             return;
         }
+        self.stepped_ms = now_ms;
         self.produce(now_ms);
         self.look_again |= world.slots_changed;
         match self.phase {

@@ -73,7 +73,8 @@ impl Job {
     /// Whether the upper bounds themselves can be had.
     pub(super) fn all_wanted_is_there(&self, world: &World<'_>) -> bool {
         let wanted = self.bounds.iter().zip(&self.spec.vertices).map(|(bounds, vertex)| bounds.wanted(vertex)).max();
-        wanted.unwrap_or(0) <= world.pool.open_for(world.number)
+        // A reactive job wants whatever there is, and does not wait for more to come.
+        world.spec.scheduler == Scheduler::Reactive || wanted.unwrap_or(0) <= world.pool.open_for(world.number)
     }
 
     /// Takes new requirements.

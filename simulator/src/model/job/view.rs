@@ -98,6 +98,8 @@ pub(crate) struct Sample {
     pub(crate) in_pool: f64,
     pub(crate) out_pool: f64,
     pub(crate) source: Option<SourceKind>,
+    /// Whether the task has registered its metrics but not begun: its busy time is NaN then.
+    pub(crate) initializing: bool,
 }
 
 impl Job {
@@ -112,14 +114,14 @@ impl Job {
             started_ms: self.entered_ms.get(&JobStatus::Initializing).copied().unwrap_or(self.submit_ms),
             ended_ms,
             entered_ms: self.entered_ms.clone(),
-            vertices: (0..self.spec.vertices.len()).map(|vertex| self.vertex_view(vertex, now_ms, ended_ms)).collect(),
+            vertices: (0..self.spec.vertices.len()).map(|vertex| self.vertex_view(vertex, ended_ms)).collect(),
             checkpoints: self.checkpoints.clone(),
             failure: self.failure.clone(),
         }
     }
 
-    fn vertex_view(&self, vertex: usize, now_ms: i64, ended_ms: Option<i64>) -> VertexView {
-        let state = self.task_state(now_ms);
+    fn vertex_view(&self, vertex: usize, ended_ms: Option<i64>) -> VertexView {
+        let state = self.task_state();
         if state == TaskState::Created {
             // Between two attempts Flink shows the graph as it was submitted.
             let parallelism = crate::num::narrow(u64::from(self.spec.vertices[vertex].parallelism));
@@ -144,14 +146,12 @@ impl Job {
         }
     }
 
-    fn task_state(&self, now_ms: i64) -> TaskState {
+    fn task_state(&self) -> TaskState {
         match self.phase {
             Phase::Unsubmitted | Phase::Waiting { .. } => TaskState::Created,
             Phase::Restarting { .. } => TaskState::Canceled,
-            Phase::Deploying { since_ms, until_ms } if now_ms - since_ms < (until_ms - since_ms) / 2 => {
-                TaskState::Deploying
-            }
-            Phase::Deploying { .. } => TaskState::Initializing,
+            Phase::Deploying { .. } if self.initializes() => TaskState::Initializing,
+            Phase::Deploying { .. } => TaskState::Deploying,
             Phase::Running => TaskState::Running,
             Phase::Ended => match self.status {
                 JobStatus::Finished => TaskState::Finished,
@@ -163,8 +163,8 @@ impl Job {
 
     /// Metrics of the subtasks of vertex `vertex`; none while no task runs.
     pub(crate) fn samples(&self, vertex: usize) -> Vec<Sample> {
-        let Some(flow) = &self.flow else { return Vec::new() };
         let kind = self.sources[vertex].as_ref().map(Source::kind);
+        let Some(flow) = &self.flow else { return self.initializing_samples(vertex, kind) };
         let sample = |(subtask, counters)| {
             let (in_pool, out_pool) = flow.pool_usage(vertex, subtask);
             let source = self.sources[vertex].as_ref();
@@ -176,9 +176,32 @@ impl Job {
                 in_pool,
                 out_pool,
                 source: kind,
+                initializing: false,
             }
         };
         flow.counters(vertex).enumerate().map(sample).collect()
+    }
+
+    fn initializing_samples(&self, vertex: usize, source: Option<SourceKind>) -> Vec<Sample> {
+        if !self.initializes() {
+            return Vec::new();
+        }
+        let sample = |&attempt| Sample {
+            attempt,
+            counters: Counters::default(),
+            rates: Rates { busy: 1000.0, ..Rates::default() },
+            waiting: 0,
+            in_pool: 0.0,
+            out_pool: 0.0,
+            source,
+            initializing: true,
+        };
+        self.attempts[vertex].iter().map(sample).collect()
+    }
+
+    /// Whether the tasks are there but have not begun: the second half of a deployment.
+    fn initializes(&self) -> bool {
+        matches!(self.phase, Phase::Deploying { since_ms, until_ms } if self.stepped_ms >= since_ms.midpoint(until_ms))
     }
 
     /// Whether all tasks run.
