@@ -22,6 +22,8 @@ const LONGEST_INTERVAL_MS: i64 = 600_000;
 const SHORT_FOR_MS: i64 = 30_000;
 /// Time between two looks while something is on its way, in milliseconds.
 pub(crate) const LOOK_MS: i64 = 500;
+/// The same while a stop is expected, which is to be measured.
+const LOOK_CLOSELY_MS: i64 = 250;
 /// Time until the next look right after a change of requirements, in milliseconds.
 const LOOK_SOON_MS: i64 = 100;
 /// Pauses between changes of requirements that had no effect yet, in milliseconds: the first, which doubles up to the longest.
@@ -36,7 +38,7 @@ pub fn begin(mut action: Action, seen: &Observation, now_ms: i64) -> Step {
     action.deadline_ms = deadline(&action, seen, now_ms);
     action.trigger = Trigger::default().restarted(seen);
     action.progress = Progress::from(now_ms);
-    action.stop = Stop::from(seen);
+    action.stop = Stop::default();
     action.note_running(seen);
     let started = action.outcome(OutcomeResult::Started, now_ms, wording::started(&action));
     let mut step = if seen.rescale_waits_for_checkpoint() {
@@ -231,8 +233,8 @@ pub(crate) fn trigger_if_due(mut action: Action, seen: &Observation, now_ms: i64
     let id = action.command.id.clone();
     let waits = seen.rescale_waits_for_checkpoint() && seen.is_settled();
     match waits.then(|| action.trigger.due(&id, seen, now_ms)).flatten() {
-        Some(effect) => action.act(effect, LOOK_MS),
-        None => action.wait(LOOK_MS),
+        Some(effect) => action.act(effect, LOOK_CLOSELY_MS),
+        None => action.wait(LOOK_CLOSELY_MS),
     }
 }
 

@@ -36,8 +36,8 @@ pub use admission::{Admission, Context, Controls, Refusal, admit};
 pub use advance::{advance, begin, refuse, rejected};
 pub use command::{Command, Numbers, Rollback};
 pub use observation::{
-    Bounds, Observation, ObserveError, Requirements, Restart, Scheduler, SeenCheckpoints, SeenSource, SeenVertex,
-    targets, uppers,
+    Bounds, Observation, ObserveError, Requirements, Scheduler, SeenCheckpoints, SeenSource, SeenVertex, targets,
+    uppers,
 };
 pub use progress::{Progress, Stop};
 pub use trigger::{Trigger, trigger_id};

@@ -60,8 +60,8 @@ pub struct Observation {
     pub sources: BTreeMap<String, SeenSource>,
     /// Slots of the cluster that nobody uses, where known.
     pub slots_free: Option<u32>,
-    /// The last time that Flink saw the job stop and start again.
-    pub restart: Option<Restart>,
+    /// Whether all tasks run, by a fresh answer; `None`: unknown. What is known of vertices may be some seconds old.
+    pub all_tasks_run: Option<bool>,
 }
 
 /// What was seen of a vertex.
@@ -123,15 +123,6 @@ pub struct SeenSource {
     pub pending: Option<f64>,
 }
 
-/// A stop and start of a job, by the JobManager's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Restart {
-    /// When it stopped, in milliseconds since 1970.
-    pub began_ms: i64,
-    /// When it ran again, in milliseconds since 1970.
-    pub ended_ms: i64,
-}
-
 /// Why nothing was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum ObserveError {
@@ -166,10 +157,20 @@ impl Observation {
         matches!(self.job_state.as_str(), "FINISHED" | "CANCELED" | "CANCELLING" | "FAILED")
     }
 
+    /// Whether the job and all its tasks run now, whatever their number.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.job_state == "RUNNING" && self.all_tasks_run.unwrap_or_else(|| self.all_vertices_run())
+    }
+
     /// Whether the job and all subtasks of all vertices run, so that what is shown can be believed.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.job_state == "RUNNING" && !self.vertices.is_empty() && self.vertices.values().all(SeenVertex::all_running)
+        self.is_live() && self.all_vertices_run()
+    }
+
+    fn all_vertices_run(&self) -> bool {
+        !self.vertices.is_empty() && self.vertices.values().all(SeenVertex::all_running)
     }
 
     /// Parallelism of every vertex.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::{Observation, Restart};
+use crate::observation::Observation;
 
 /// Falls after which a job counts as going round in circles.
 const FALLS_OF_A_LOOP: u32 = 3;
@@ -73,39 +73,21 @@ pub struct Stop {
     pub began_ms: Option<i64>,
     /// When it was seen to run again, in milliseconds since 1970.
     pub ended_ms: Option<i64>,
-    /// The last restart before the action, as Flink told.
-    pub earlier: Option<Restart>,
-    /// The restart of the action, as Flink told.
-    pub told: Option<Restart>,
 }
 
 impl Stop {
-    /// Starts to watch.
-    #[must_use]
-    pub fn from(seen: &Observation) -> Self {
-        Self { earlier: seen.restart, ..Self::default() }
-    }
-
     /// Takes in what is seen.
     pub fn note(&mut self, seen: &Observation, now_ms: i64) {
-        if seen.is_settled() {
-            if self.began_ms.is_some() {
-                self.ended_ms.get_or_insert(now_ms);
-            }
-            if self.told.is_none() && seen.restart != self.earlier {
-                self.told = seen.restart;
-            }
-        } else {
+        if !seen.is_live() {
             self.began_ms.get_or_insert(now_ms);
+        } else if self.began_ms.is_some() {
+            self.ended_ms.get_or_insert(now_ms);
         }
     }
 
-    /// How long it was, in milliseconds. Flink's own view of a short stop is the better one, since looks lie further apart;
-    /// but it counts a job as running before its subtasks do.
+    /// How long it was, in milliseconds, where it was seen: as exact as looks lie close together.
     #[must_use]
     pub fn length_ms(&self) -> Option<i64> {
-        let seen = self.began_ms.zip(self.ended_ms).map(|(began, ended)| ended - began);
-        let told = self.told.map(|restart| restart.ended_ms - restart.began_ms);
-        seen.max(told).filter(|length_ms| *length_ms >= 0)
+        Some(self.ended_ms?.saturating_sub(self.began_ms?).max(0))
     }
 }

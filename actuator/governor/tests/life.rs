@@ -11,7 +11,7 @@ mod common;
 
 use common::*;
 use weir_governor::{
-    Action, Effect, Observation, ObserveError, Phase, Restart, Step, advance, begin, refuse, rejected, trigger_id,
+    Action, Effect, Observation, ObserveError, Phase, Step, advance, begin, refuse, rejected, trigger_id,
 };
 use weir_schemas::outcome::OutcomeResult;
 
@@ -82,13 +82,13 @@ fn success_is_told_with_before_after_stop_and_throughput() {
 }
 
 #[test]
-fn a_stop_between_two_looks_is_known_from_flink() {
-    let earlier = Some(Restart { began_ms: 1, ended_ms: 2 });
-    let step = begin(action(), &Observation { restart: earlier, ..seen(&before(), T0) }, T0);
-    let told = Some(Restart { began_ms: 5_000, ended_ms: 5_300 });
-    let step = look(&step, Observation { restart: earlier, ..held(&before(), &target()) }, T0 + 200);
-    let step = look(&step, Observation { restart: told, ..seen(&target(), T0) }, T0 + 700);
-    assert_eq!(step.action.stop.length_ms(), Some(300));
+fn a_stop_is_seen_although_what_flink_shows_of_vertices_is_old() {
+    let step = look(&begin(action(), &seen(&before(), T0), T0), held(&before(), &target()), T0 + 200);
+    let old = |all_tasks_run| Observation { all_tasks_run: Some(all_tasks_run), ..held(&before(), &target()) };
+    let step = look(&step, old(false), T0 + 1_000);
+    let step = look(&step, old(true), T0 + 1_500);
+    let step = look(&step, seen(&target(), T0), T0 + 4_000);
+    assert_eq!((step.action.phase.word(), step.action.stop.length_ms()), ("verifying", Some(500)));
 }
 
 #[test]

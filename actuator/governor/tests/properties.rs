@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use common::*;
 use proptest::prelude::*;
 use weir_governor::{
-    Action, Effect, Observation, ObserveError, Requirements, Restart, SeenCheckpoints, Step, advance, begin, uppers,
+    Action, Effect, Observation, ObserveError, Requirements, SeenCheckpoints, Step, advance, begin, uppers,
 };
 
 /// One look at a Flink that shows anything at all.
@@ -55,9 +55,9 @@ fn observation() -> impl Strategy<Value = Observation> {
     ];
     let counters = (0..10_u32, 0..3_u32, proptest::option::of(0..10_000_u32));
     let job = (state, sizes_seen(), requirements_seen(), 0..4_u32, prop_oneof![20 => Just(0_i64), 1 => Just(1)]);
-    let rest = (checkpoints_seen(), counters, proptest::option::of(0..3_u32), any::<bool>(), any::<bool>());
+    let rest = (checkpoints_seen(), counters, proptest::option::of(0..3_u32), any::<bool>(), any::<Option<bool>>());
     (job, rest).prop_map(|((state, sizes, requirements, missing, other_run), rest)| {
-        let (checkpoints, (records, attempt, pending), slots_free, is_old, restarted) = rest;
+        let (checkpoints, (records, attempt, pending), slots_free, is_old, all_tasks_run) = rest;
         let mut seen =
             Observation { job_state: state.into(), requirements, checkpoints, slots_free, ..seen(&sizes, T0) };
         seen.run.start_ms += other_run;
@@ -69,7 +69,7 @@ fn observation() -> impl Strategy<Value = Observation> {
         if is_old {
             seen.flink_version = "1.20.3".into();
         }
-        seen.restart = restarted.then_some(Restart { began_ms: T0, ended_ms: T0 + 300 });
+        seen.all_tasks_run = all_tasks_run;
         seen
     })
 }

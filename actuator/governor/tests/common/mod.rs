@@ -105,7 +105,7 @@ pub fn seen(sizes: &BTreeMap<String, u32>, at_ms: i64) -> Observation {
         },
         sources: [("a1".to_owned(), source(0.0, 0, Some(0.0)))].into(),
         slots_free: Some(8),
-        restart: None,
+        all_tasks_run: None,
     }
 }
 
