@@ -1,0 +1,225 @@
+//! One partition: its state in memory, where it has been read to, and what waits for the next commit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use metrics::counter;
+use tracing::{debug, error, warn};
+use weir_engine::{Context, Folded, Judged, STATE_FORMAT, Shard};
+use weir_outbox::Logs;
+use weir_runtime::telemetry;
+use weir_schemas::decision::Verdict;
+use weir_schemas::event::CloudEvent;
+use weir_schemas::identity::{JobKey, RunId};
+use weir_schemas::wire;
+use weir_store::{Checkpoint, Commit, DecisionWrite, Lease, OutboxWrite, Store};
+use weir_streams::{LogError, LogReader, LogWriter, Record, StoredPosition};
+
+use crate::AnalyzerError;
+use crate::service::OWNER;
+
+/// One partition and the shard of jobs that it carries.
+pub struct Partition {
+    pub number: u32,
+    pub lease: Lease,
+    pub store: Store,
+    pub shard: Shard,
+    pub reader: Box<dyn LogReader>,
+    pub writer: Box<dyn LogWriter>,
+    incarnation: String,
+    pending: Pending,
+    last_commit_ms: i64,
+}
+
+/// What waits for the next commit.
+#[derive(Default)]
+struct Pending {
+    records: u64,
+    decisions: Vec<DecisionWrite>,
+    outbox: Vec<OutboxWrite>,
+    seen: BTreeMap<JobKey, RunId>,
+    urgent: bool,
+}
+
+/// The name under which a partition's state is kept, and its lease.
+pub fn shard_name(partition: u32) -> String {
+    format!("metrics-{partition:02}")
+}
+
+impl Partition {
+    /// Takes a partition over: from here on commits of whoever had it before are refused.
+    pub async fn take(
+        store: &Store,
+        logs: &Logs,
+        number: u32,
+        lease: Lease,
+        now_ms: i64,
+    ) -> Result<Self, AnalyzerError> {
+        let name = shard_name(number);
+        let committed = store.claim_shard(&name, lease.epoch, now_ms).await?;
+        let (shard, position) = match committed {
+            Some(checkpoint) => restore(&name, &checkpoint)?,
+            None => (Shard::default(), None),
+        };
+        let info = logs.metrics.info();
+        let from = match position.map(|stored| info.resume(&stored)) {
+            Some(Ok(position)) => position,
+            Some(Err(why)) => {
+                error!(shard = name, %why, "the log is not the one that the state was read from; reading it from its head");
+                counter!(telemetry::LOG_BYTES_LOST, "log" => "metrics", "reason" => "other_incarnation").increment(0);
+                logs.metrics.head(number).await?
+            }
+            None => logs.metrics.head(number).await?,
+        };
+        Ok(Self {
+            number,
+            store: store.clone(),
+            shard,
+            reader: logs.metrics.reader(number, from).await?,
+            writer: logs.metrics.writer(number, OWNER).await?,
+            incarnation: info.incarnation.to_string(),
+            pending: Pending::default(),
+            last_commit_ms: now_ms,
+            lease,
+        })
+    }
+
+    /// Reads and folds what has come, at most `at_most` records, and says how many there were.
+    pub async fn read(&mut self, logs: &Logs, at_most: usize) -> Result<u64, AnalyzerError> {
+        let records = match self.reader.read(at_most, Duration::ZERO).await {
+            Ok(records) => records,
+            Err(gap @ (LogError::Truncated { .. } | LogError::Corrupt { .. } | LogError::BeyondTail { .. })) => {
+                self.go_on_after(logs, &gap).await?;
+                Vec::new()
+            }
+            Err(why) => return Err(why.into()),
+        };
+        let mut count = 0;
+        for record in records {
+            count += 1;
+            self.take_in(logs, record).await?;
+        }
+        self.pending.records += count;
+        Ok(count)
+    }
+
+    /// A gap in the log is told and counted, and never stops the reading.
+    async fn go_on_after(&mut self, logs: &Logs, gap: &LogError) -> Result<(), AnalyzerError> {
+        let (to, reason, lost) = match gap {
+            LogError::Truncated { head, lost, .. } => (*head, "truncated", lost.bytes.unwrap_or(0)),
+            LogError::Corrupt { resume, lost_bytes, .. } => (*resume, "corrupt", *lost_bytes),
+            _ => (logs.metrics.head(self.number).await?, "beyond_tail", 0),
+        };
+        error!(partition = self.number, code = gap.code(), %gap, "a gap in the metrics stream; reading on after it");
+        counter!(telemetry::LOG_BYTES_LOST, "log" => "metrics", "reason" => reason).increment(lost);
+        self.reader.seek(to);
+        Ok(())
+    }
+
+    async fn take_in(&mut self, logs: &Logs, stored: Record) -> Result<(), AnalyzerError> {
+        let position = stored.next.to_raw();
+        let record = match wire::decode(&stored.payload) {
+            Ok(record) => record,
+            Err(why) => {
+                warn!(partition = self.number, position, code = why.code(), %why, "a record was refused");
+                counter!(telemetry::RECORDS_REFUSED, "reason" => "undecodable").increment(1);
+                return Ok(());
+            }
+        };
+        let context = Context {
+            now_ms: record.time_ms,
+            incarnation: self.incarnation.clone(),
+            position,
+            epoch: self.lease.epoch,
+        };
+        if let Ok(job) = record.job.parse::<JobKey>()
+            && !self.shard.jobs.contains_key(&job)
+        {
+            // Plan numbers never start again, not even when the state was lost.
+            let plans = self.store.max_plan_number(&job).await?;
+            self.shard.jobs.entry(job).or_default().plans = plans;
+        }
+        counter!(telemetry::RECORDS_FOLDED).increment(1);
+        match self.shard.fold(record) {
+            Folded::Merged(_) => Ok(()),
+            Folded::Judge(job) => self.judge(logs, &job, &context),
+            Folded::Refused(refusal) => {
+                debug!(partition = self.number, position, word = refusal.word, detail = refusal.detail, "refused");
+                counter!(telemetry::RECORDS_REFUSED, "reason" => refusal.word).increment(1);
+                Ok(())
+            }
+        }
+    }
+
+    fn judge(&mut self, logs: &Logs, job: &JobKey, context: &Context) -> Result<(), AnalyzerError> {
+        let Some(state) = self.shard.jobs.get_mut(job) else { return Ok(()) };
+        if let Some(run) = state.run() {
+            self.pending.seen.insert(job.clone(), run.clone());
+        }
+        let Some(Judged { decision, changed }) = state.decide(job, context) else { return Ok(()) };
+        let verdict = match decision.verdict {
+            Verdict::Hold { .. } => "hold",
+            Verdict::Rescale(_) => "rescale",
+            Verdict::CannotHelp { .. } => "cannot_help",
+        };
+        counter!(telemetry::DECISIONS, "verdict" => verdict).increment(1);
+        if changed {
+            let encode = |why: serde_json::Error| AnalyzerError::Encode { what: "a decision", why: why.to_string() };
+            let event = CloudEvent::of_decision(&decision).map_err(encode)?;
+            let bytes = serde_json::to_vec(&event).map_err(encode)?;
+            self.pending.outbox.push(logs.event(OWNER, &job.to_string(), bytes));
+            self.pending.urgent = true;
+        } else if let Some(older) = self.pending.decisions.iter().position(|it| !it.changed && it.decision.job == *job)
+        {
+            // Only the latest of the decisions that say the same is kept.
+            self.pending.decisions.remove(older);
+        }
+        self.pending.decisions.push(DecisionWrite { decision, changed });
+        Ok(())
+    }
+
+    /// Commits if something is to be told, or if it is time. True if it did.
+    pub async fn commit_if_due(&mut self, logs: &Logs, now_ms: i64, every_ms: i64) -> Result<bool, AnalyzerError> {
+        let due = self.pending.urgent || now_ms - self.last_commit_ms >= every_ms;
+        if self.pending.records == 0 || !due {
+            return Ok(false);
+        }
+        self.commit(logs, now_ms).await?;
+        Ok(true)
+    }
+
+    /// Commits state, position, decisions and outbox in one transaction.
+    pub async fn commit(&mut self, logs: &Logs, now_ms: i64) -> Result<(), AnalyzerError> {
+        let encode = |why: serde_json::Error| AnalyzerError::Encode { what: "the state", why: why.to_string() };
+        let position = logs.metrics.info().stored(self.number, self.reader.position());
+        let position = serde_json::to_string(&position).map_err(encode)?;
+        let pending = std::mem::take(&mut self.pending);
+        let commit = Commit {
+            shard: shard_name(self.number),
+            epoch: self.lease.epoch,
+            format: STATE_FORMAT,
+            state: self.shard.to_bytes().map_err(encode)?,
+            positions: position.clone(),
+            decided_through: position,
+            decisions: pending.decisions,
+            outbox: pending.outbox,
+            now_ms,
+        };
+        self.store.commit(&commit).await?;
+        self.store.seen_jobs(pending.seen.iter(), now_ms).await?;
+        self.last_commit_ms = now_ms;
+        Ok(())
+    }
+}
+
+/// The state and the position that were committed.
+fn restore(shard: &str, checkpoint: &Checkpoint) -> Result<(Shard, Option<StoredPosition>), AnalyzerError> {
+    let broken = |why: serde_json::Error| AnalyzerError::State { shard: shard.into(), why: why.to_string() };
+    if checkpoint.format > STATE_FORMAT {
+        let (found, known) = (checkpoint.format, STATE_FORMAT);
+        return Err(AnalyzerError::NewerState { shard: shard.into(), found, known });
+    }
+    let state = Shard::from_bytes(&checkpoint.state).map_err(broken)?;
+    let position = serde_json::from_str(&checkpoint.positions).map_err(broken)?;
+    Ok((state, Some(position)))
+}

@@ -1,0 +1,177 @@
+//! Publishes what a commit left in the outbox: in order, at least once, each row recognisable when it comes twice.
+//!
+//! A commit writes what follows from it into the outbox, in its own transaction. [`Publisher::publish`] appends the rows to their
+//! logs and removes them after the append was acknowledged. A crash in between appends a row again; readers recognise it by the
+//! producer (the outbox's owner) and the sequence (the row's), or by the id of its event.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use metrics::{counter, gauge};
+use thiserror::Error;
+use weir_runtime::telemetry;
+use weir_schemas::records::Record;
+use weir_schemas::records::record::Body;
+use weir_schemas::wire::{self, WireError};
+use weir_store::{OutboxRow, OutboxWrite, Store, StoreError};
+use weir_streams::{Log, LogError, LogWriter, partition_of};
+
+/// Name of the log that carries what the analyzer's state depends on.
+pub const METRICS: &str = "metrics";
+/// Name of the log that carries what is published: decisions and outcomes, as CloudEvents.
+pub const EVENTS: &str = "events";
+/// Rows that are read from the outbox at once.
+const AT_ONCE: u32 = 256;
+
+/// The logs of an installation.
+#[derive(Clone)]
+pub struct Logs {
+    /// What the analyzer's state depends on.
+    pub metrics: Arc<dyn Log>,
+    /// What is published.
+    pub events: Arc<dyn Log>,
+}
+
+impl Logs {
+    /// A row for the log of events. `event` is a CloudEvent as JSON.
+    #[must_use]
+    pub fn event(&self, owner: &'static str, job: &str, event: Vec<u8>) -> OutboxWrite {
+        let partition = partition_of(job, self.events.info().partitions);
+        OutboxWrite { owner, log: EVENTS.into(), partition, key: job.into(), payload: event }
+    }
+
+    /// A row for the log of metrics that tells the analyzer of an outcome. `outcome` is an outcome as JSON.
+    #[must_use]
+    pub fn outcome(&self, owner: &'static str, job: &str, outcome: Vec<u8>) -> OutboxWrite {
+        let partition = partition_of(job, self.metrics.info().partitions);
+        OutboxWrite { owner, log: METRICS.into(), partition, key: job.into(), payload: outcome }
+    }
+}
+
+/// Why something was not published. It stays in the outbox.
+#[derive(Debug, Error)]
+pub enum PublishError {
+    /// The outbox cannot be read or cleared.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A log does not take the row.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The row cannot be written as a record.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// Publishes the rows of one owner.
+pub struct Publisher {
+    store: Store,
+    owner: &'static str,
+    logs: Logs,
+    writers: BTreeMap<(String, u32), Box<dyn LogWriter>>,
+}
+
+impl Publisher {
+    /// Publishes what `owner` leaves in the outbox of `store`.
+    #[must_use]
+    pub fn new(store: Store, owner: &'static str, logs: Logs) -> Self {
+        Self { store, owner, logs, writers: BTreeMap::new() }
+    }
+
+    /// Publishes everything that waits, and says how much it was.
+    ///
+    /// # Errors
+    /// The first failure; what waits is tried again by the next call.
+    pub async fn publish(&mut self, now_ms: i64) -> Result<u64, PublishError> {
+        let mut done = 0;
+        loop {
+            let rows = self.store.outbox(self.owner, AT_ONCE).await?;
+            gauge!(telemetry::OUTBOX, "owner" => self.owner).set(weir_schemas::num::float_len(rows.len()));
+            let Some(last) = rows.last().map(|row| row.sequence) else { return Ok(done) };
+            for row in &rows {
+                self.append(row, now_ms).await?;
+                done += 1;
+            }
+            self.store.published(self.owner, last).await?;
+        }
+    }
+
+    async fn append(&mut self, row: &OutboxRow, now_ms: i64) -> Result<(), PublishError> {
+        let bytes = if row.log == METRICS { wire::encode(&self.record(row, now_ms))? } else { row.payload.clone() };
+        let key = (row.log.clone(), row.partition);
+        let writer = match self.writers.entry(key.clone()) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(slot) => {
+                let log = if row.log == METRICS { &self.logs.metrics } else { &self.logs.events };
+                slot.insert(log.writer(row.partition, self.owner).await?)
+            }
+        };
+        if let Err(why) = writer.append(&bytes, now_ms).await {
+            // Whatever is wrong with this writer, the next try begins with a new one.
+            self.writers.remove(&key);
+            return Err(why.into());
+        }
+        counter!(telemetry::LOG_APPENDS, "log" => row.log.clone()).increment(1);
+        Ok(())
+    }
+
+    /// The record that tells of an outcome.
+    fn record(&self, row: &OutboxRow, now_ms: i64) -> Record {
+        Record {
+            producer: self.owner.into(),
+            sequence: u64::try_from(row.sequence).unwrap_or(0),
+            time_ms: now_ms,
+            job: row.key.clone(),
+            body: Some(Body::OutcomeJson(row.payload.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use weir_store::Commit;
+    use weir_streams::{MemoryLog, MemoryOptions, Position};
+
+    async fn read(log: &Arc<dyn Log>, partition: u32) -> Vec<Vec<u8>> {
+        let mut reader = log.reader(partition, Position::from_raw(0)).await.unwrap();
+        reader.read(100, Duration::ZERO).await.unwrap().into_iter().map(|record| record.payload).collect()
+    }
+
+    #[tokio::test]
+    async fn rows_reach_their_logs_once_and_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
+        let log =
+            || Arc::new(MemoryLog::new(MemoryOptions { partitions: 2, ..MemoryOptions::default() })) as Arc<dyn Log>;
+        let logs = Logs { metrics: log(), events: log() };
+        let outbox = vec![
+            logs.event("analyzer", "c/n/j", b"first".to_vec()),
+            logs.event("analyzer", "c/n/j", b"second".to_vec()),
+            logs.outcome("analyzer", "c/n/j", b"{}".to_vec()),
+        ];
+        let (events_at, metrics_at) = (outbox[0].partition, outbox[2].partition);
+        let commit = Commit {
+            shard: "s".into(),
+            epoch: 1,
+            format: 1,
+            state: Vec::new(),
+            positions: String::new(),
+            decided_through: String::new(),
+            decisions: Vec::new(),
+            outbox,
+            now_ms: 1,
+        };
+        store.commit(&commit).await.unwrap();
+        let mut publisher = Publisher::new(store, "analyzer", logs.clone());
+        assert_eq!(publisher.publish(7).await.unwrap(), 3);
+        assert_eq!(publisher.publish(8).await.unwrap(), 0);
+        assert_eq!(read(&logs.events, events_at).await, [b"first".to_vec(), b"second".to_vec()]);
+        let told = wire::decode(&read(&logs.metrics, metrics_at).await[0]).unwrap();
+        assert_eq!(
+            (told.producer.as_str(), told.time_ms, told.body),
+            ("analyzer", 7, Some(Body::OutcomeJson(b"{}".to_vec())))
+        );
+    }
+}
