@@ -228,7 +228,10 @@ fn complaint(fixture: &Recorded, status: u16, ours: &Value) -> Option<String> {
 #[test]
 fn answers_have_the_status_the_keys_and_the_types_of_recorded_ones() {
     let all = recorded();
-    assert!(all.len() > 200, "the fixtures of {} must be there", directory().display());
+    for version in FlinkVersion::ALL {
+        let count = all.iter().filter(|fixture| fixture.version == version).count();
+        assert!(count > 100, "{count} fixtures of {} in {}", version.as_str(), directory().display());
+    }
     let mut complaints = Vec::new();
     for fixture in &all {
         let (mut cluster, now) = cluster_for(fixture);

@@ -19,6 +19,10 @@ pub(crate) struct Channel {
     queue: Vec<u64>,
     limit: u64,
     received: u64,
+    /// Records in front of each downstream subtask that lie before a checkpoint's barrier.
+    ahead: Option<Vec<u64>>,
+    /// Whether what lies behind the barrier must wait for it.
+    holds: bool,
     /// Where the next remainder begins, so that nobody is favoured.
     turn: usize,
 }
@@ -41,6 +45,8 @@ impl Channel {
             queue: vec![0; downstream],
             limit: (spec.channel_records * channels + spec.floating_records).max(1),
             received: 0,
+            ahead: None,
+            holds: false,
             turn: 0,
         }
     }
@@ -48,6 +54,30 @@ impl Channel {
     /// Records waiting in front of `subtask`.
     pub(crate) fn queued(&self, subtask: usize) -> u64 {
         self.queue[subtask]
+    }
+
+    /// Records that `subtask` may take: those before a barrier, if there is one that holds the others back.
+    pub(crate) fn open(&self, subtask: usize) -> u64 {
+        match &self.ahead {
+            Some(ahead) if self.holds => ahead[subtask],
+            _ => self.queue[subtask],
+        }
+    }
+
+    /// A checkpoint's barrier enters behind all that is queued.
+    pub(crate) fn enter_barrier(&mut self, holds: bool) {
+        self.ahead = Some(self.queue.clone());
+        self.holds = holds;
+    }
+
+    /// The barrier is gone.
+    pub(crate) fn drop_barrier(&mut self) {
+        self.ahead = None;
+    }
+
+    /// Records before the barrier; none if there is no barrier.
+    pub(crate) fn before_barrier(&self) -> Option<u64> {
+        self.ahead.as_ref().map(|ahead| ahead.iter().sum())
     }
 
     /// Records waiting in front of all subtasks.
@@ -73,6 +103,9 @@ impl Channel {
     /// Takes `records` out of the queue in front of `subtask`.
     pub(crate) fn take(&mut self, subtask: usize, records: u64) {
         self.queue[subtask] -= records.min(self.queue[subtask]);
+        if let Some(ahead) = &mut self.ahead {
+            ahead[subtask] = ahead[subtask].saturating_sub(records);
+        }
     }
 
     /// Output records of the whole upstream vertex that fit in: one full queue stops all of them.
@@ -193,6 +226,18 @@ mod tests {
         assert_eq!(channel.room(), 0);
         channel.take(0, 75);
         assert_eq!(channel.room(), 100);
+    }
+
+    #[test]
+    fn what_comes_behind_a_barrier_waits_for_it() {
+        let mut channel = Channel::new(&EdgeSpec::rebalance("a", "b"), 1, 2, 128);
+        channel.spread(4);
+        channel.enter_barrier(true);
+        channel.spread(2);
+        channel.take(0, 2);
+        assert_eq!((channel.open(0), channel.open(1), channel.before_barrier()), (0, 2, Some(2)));
+        channel.drop_barrier();
+        assert_eq!((channel.open(0), channel.open(1), channel.before_barrier()), (1, 3, None));
     }
 
     #[test]

@@ -45,16 +45,35 @@ pub(crate) struct Record {
     pub(crate) bytes: u64,
     pub(crate) subtasks: u64,
     pub(crate) path: String,
+    /// What a job begins with that is restored from it.
+    point: RestorePoint,
+}
+
+/// What a job begins with: reading positions, and what each vertex has taken before those.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RestorePoint {
     /// Offsets of each source vertex.
-    offsets: Vec<Option<Vec<u64>>>,
+    pub(crate) offsets: Vec<Option<Vec<u64>>>,
+    /// Records that each vertex had taken, each once.
+    pub(crate) taken: Vec<u64>,
+}
+
+/// A running attempt, as the coordinator sees it.
+pub(crate) struct Tasks<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) flow: &'a mut Flow,
+    pub(crate) sources: &'a [Option<Source>],
+    /// Records that each vertex had taken when the attempt began.
+    pub(crate) base: &'a [u64],
 }
 
 #[derive(Debug, Clone)]
 struct Pending {
     record: Record,
     request: Option<String>,
-    /// Records that each subtask must have taken before its barrier has passed; known once all inputs have passed.
-    marks: Vec<Option<Vec<u64>>>,
+    /// Records that each vertex has taken before its barriers, once those have arrived.
+    taken: Vec<Option<u64>>,
+    /// Whether the barrier has left each vertex.
     passed: Vec<bool>,
     passed_ms: Option<i64>,
 }
@@ -151,9 +170,9 @@ impl Checkpoints {
         [&self.latest.completed, &self.latest.savepoint].into_iter().flatten().max_by_key(|record| record.id)
     }
 
-    /// The newest restore point: offsets of each source vertex.
-    pub(crate) fn restore_point(&self) -> Option<Vec<Option<Vec<u64>>>> {
-        self.newest().map(|record| record.offsets.clone())
+    /// The newest restore point.
+    pub(crate) fn restore_point(&self) -> Option<RestorePoint> {
+        self.newest().map(|record| record.point.clone())
     }
 
     /// A new attempt begins at `now_ms`, from the newest restore point if there is one.
@@ -165,18 +184,12 @@ impl Checkpoints {
     }
 
     /// Begins, moves and ends checkpoints. The one that completed just now.
-    pub(crate) fn step(
-        &mut self,
-        now_ms: i64,
-        graph: &Graph,
-        flow: &Flow,
-        sources: &[Option<Source>],
-    ) -> Option<Record> {
+    pub(crate) fn step(&mut self, now_ms: i64, tasks: &mut Tasks<'_>) -> Option<Record> {
         if self.pending.is_none() {
-            self.begin(now_ms, flow, graph, sources);
+            self.begin(now_ms, tasks);
         }
         let pending = self.pending.as_mut()?;
-        pending.advance(graph, flow);
+        pending.advance(tasks);
         if pending.passed_ms.is_none() && pending.passed.iter().all(|&passed| passed) {
             pending.passed_ms = Some(now_ms);
         }
@@ -185,7 +198,7 @@ impl Checkpoints {
         if pending.passed_ms.is_some() && written { self.complete(now_ms) } else { None }
     }
 
-    fn begin(&mut self, now_ms: i64, flow: &Flow, graph: &Graph, sources: &[Option<Source>]) {
+    fn begin(&mut self, now_ms: i64, tasks: &mut Tasks<'_>) {
         let periodic = self.next_ms.is_some_and(|at| at <= now_ms);
         let (kind, request) = match self.queue.pop_front() {
             Some((kind, request)) => (kind, Some(request)),
@@ -195,6 +208,7 @@ impl Checkpoints {
         if periodic && request.is_none() {
             self.next_ms = self.interval_ms.map(|interval| now_ms + interval);
         }
+        let vertices = 0..tasks.base.len();
         let record = Record {
             id: self.next_id,
             path: path_of(&kind, self.next_id),
@@ -203,19 +217,26 @@ impl Checkpoints {
             ended_ms: now_ms,
             end: End::Open,
             bytes: self.bytes,
-            subtasks: (0..graph.inputs.len()).map(|v| crate::num::wide(flow.counters(v).count())).sum(),
-            offsets: sources.iter().map(|source| source.as_ref().map(Source::offsets)).collect(),
+            subtasks: vertices.map(|v| crate::num::wide(tasks.flow.counters(v).count())).sum(),
+            point: RestorePoint {
+                offsets: tasks.sources.iter().map(|source| source.as_ref().map(Source::offsets)).collect(),
+                taken: Vec::new(),
+            },
         };
         self.next_id += 1;
-        let count = graph.inputs.len();
-        let passed = sources.iter().map(Option::is_some).collect();
-        self.pending = Some(Pending { record, request, marks: vec![None; count], passed, passed_ms: None });
+        let passed: Vec<bool> = tasks.sources.iter().map(Option::is_some).collect();
+        for (vertex, _) in passed.iter().enumerate().filter(|(_, passed)| **passed) {
+            tasks.flow.send_barrier(vertex, &tasks.graph.ends);
+        }
+        let taken = tasks.sources.iter().map(|source| source.as_ref().map(Source::consumed)).collect();
+        self.pending = Some(Pending { record, request, taken, passed, passed_ms: None });
     }
 
     fn complete(&mut self, now_ms: i64) -> Option<Record> {
-        let Pending { mut record, request, .. } = self.pending.take()?;
+        let Pending { mut record, request, taken, .. } = self.pending.take()?;
         record.ended_ms = now_ms;
         record.end = End::Completed;
+        record.point.taken = taken.into_iter().map(Option::unwrap_or_default).collect();
         self.completed += 1;
         match record.kind {
             Kind::Checkpoint => self.latest.completed = Some(record.clone()),
@@ -250,15 +271,18 @@ impl Checkpoints {
 }
 
 impl Pending {
-    fn advance(&mut self, graph: &Graph, flow: &Flow) {
-        for &vertex in &graph.order {
-            if self.passed[vertex] || !graph.inputs[vertex].iter().all(|&edge| self.passed[graph.ends[edge].0]) {
+    fn advance(&mut self, tasks: &mut Tasks<'_>) {
+        for &vertex in &tasks.graph.order {
+            if self.passed[vertex] {
                 continue;
             }
-            let mark = self.marks[vertex].get_or_insert_with(|| {
-                flow.counters(vertex).enumerate().map(|(i, c)| c.records_in + flow.queued(vertex, i)).collect()
-            });
-            self.passed[vertex] = flow.counters(vertex).zip(mark.iter()).all(|(c, &mark)| c.records_in >= mark);
+            // The last barrier to arrive fixes what the vertex's state will hold.
+            let Some(taken) = tasks.flow.taken_before_barriers(vertex) else { continue };
+            self.taken[vertex].get_or_insert(tasks.base[vertex] + taken);
+            if tasks.flow.pass_barriers(vertex) {
+                self.passed[vertex] = true;
+                tasks.flow.send_barrier(vertex, &tasks.graph.ends);
+            }
         }
     }
 }

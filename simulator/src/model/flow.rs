@@ -110,11 +110,7 @@ impl Flow {
     fn can_go_on(&self) -> bool {
         let hungry = |vertex: &Vertex| {
             !vertex.blocked
-                && vertex
-                    .subtasks
-                    .iter()
-                    .enumerate()
-                    .any(|(i, s)| s.budget_ms > 0.0 && vertex.queued(i, &self.edges) > 0)
+                && vertex.subtasks.iter().enumerate().any(|(i, s)| s.budget_ms > 0.0 && vertex.open(i, &self.edges) > 0)
         };
         self.vertices.iter().any(|v| v.blocked) && self.vertices.iter().any(hungry)
     }
@@ -123,7 +119,7 @@ impl Flow {
     fn close(&mut self, step_ms: f64, sources: &[Option<Source>]) {
         for (vertex, source) in self.vertices.iter_mut().zip(sources) {
             for index in 0..vertex.subtasks.len() {
-                let waiting = source.as_ref().map_or_else(|| vertex.queued(index, &self.edges), |s| s.waiting(index));
+                let waiting = source.as_ref().map_or_else(|| vertex.open(index, &self.edges), |s| s.waiting(index));
                 let subtask = &mut vertex.subtasks[index];
                 let left = subtask.budget_ms.max(0.0);
                 let busy = (step_ms - left) * vertex.busy_share;
@@ -137,6 +133,36 @@ impl Flow {
                 }
             }
         }
+    }
+
+    /// A checkpoint's barrier leaves vertex `vertex` on all its outputs.
+    ///
+    /// What comes behind it waits in front of the next vertex until that one has seen the barrier on all its inputs and taken
+    /// all that lies before them, so that its state holds exactly those records. A sink with one input need not wait: what
+    /// it takes later is not part of the checkpoint.
+    pub(crate) fn send_barrier(&mut self, vertex: usize, ends: &[(usize, usize)]) {
+        for &edge in &self.vertices[vertex].outputs {
+            let next = &self.vertices[ends[edge].1];
+            self.edges[edge].enter_barrier(!next.outputs.is_empty() || next.inputs.len() > 1);
+        }
+    }
+
+    /// Records that vertex `vertex` has taken in this attempt once it has taken all before the barriers; none as long as one
+    /// of its inputs has no barrier.
+    pub(crate) fn taken_before_barriers(&self, vertex: usize) -> Option<u64> {
+        let inputs = &self.vertices[vertex].inputs;
+        let ahead: Option<u64> = inputs.iter().map(|&edge| self.edges[edge].before_barrier()).sum();
+        ahead.map(|ahead| ahead + self.counters(vertex).map(|counters| counters.records_in).sum::<u64>())
+    }
+
+    /// Takes the barriers off the inputs of vertex `vertex` when nothing lies before them any more. Whether it was so.
+    pub(crate) fn pass_barriers(&mut self, vertex: usize) -> bool {
+        let inputs = &self.vertices[vertex].inputs;
+        let passed = inputs.iter().all(|&edge| self.edges[edge].before_barrier() == Some(0));
+        if passed {
+            inputs.iter().for_each(|&edge| self.edges[edge].drop_barrier());
+        }
+        passed
     }
 
     /// Counters of the subtasks of vertex `vertex`.
@@ -180,12 +206,16 @@ impl Vertex {
         self.inputs.iter().map(|&edge| edges[edge].queued(subtask)).sum()
     }
 
+    fn open(&self, subtask: usize, edges: &[Channel]) -> u64 {
+        self.inputs.iter().map(|&edge| edges[edge].open(subtask)).sum()
+    }
+
     /// Works off what time and output allow. Whether anything moved.
     fn work(&mut self, cost_ms: f64, edges: &mut [Channel], mut source: Option<&mut Source>) -> bool {
         self.blocked = false;
         let mut wanted = 0;
         for index in 0..self.subtasks.len() {
-            let waiting = source.as_ref().map_or_else(|| self.queued(index, edges), |s| s.waiting(index));
+            let waiting = source.as_ref().map_or_else(|| self.open(index, edges), |s| s.waiting(index));
             self.subtasks[index].want = waiting.min(affordable(self.subtasks[index].budget_ms, cost_ms));
             wanted += self.limit_by_forward_edges(index, edges);
         }
@@ -284,10 +314,10 @@ impl Vertex {
 
     /// Takes `records` from the inputs of subtask `index`, in proportion to what waits on each.
     fn take_inputs(&self, index: usize, records: u64, edges: &mut [Channel]) {
-        let mut waiting = self.queued(index, edges);
+        let mut waiting = self.open(index, edges);
         let mut left = records;
         for &edge in &self.inputs {
-            let queued = edges[edge].queued(index);
+            let queued = edges[edge].open(index);
             if waiting == 0 || left == 0 {
                 return;
             }

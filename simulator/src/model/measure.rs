@@ -55,15 +55,11 @@ impl Cluster {
 
 fn job_values(job: &Job, now_ms: i64, version: FlinkVersion) -> Values {
     let mut values = Values::new();
-    let latest = &job.checkpoints.latest;
     let since = |status| job.entered(status).map_or(0, |at| now_ms - at);
     let up = job.running_since().map_or(0, |at| now_ms - at);
     let down = if job.runs() || job.status.is_terminal() { 0 } else { since(JobStatus::Restarting) };
-    let completed = latest.completed.as_ref();
+    let completed = job.checkpoints.latest.completed.as_ref();
     let number = |value: Option<i64>| value.unwrap_or(-1).to_string();
-    let bytes = completed.map_or_else(|| "-1".into(), |c| c.bytes.to_string());
-    let failed = job.checkpoints.failed;
-    let open = u64::from(job.checkpoints.in_progress().is_some());
     values.insert("uptime", up.to_string());
     values.insert("downtime", down.to_string());
     values.insert("numRestarts", job.restarts.to_string());
@@ -82,6 +78,17 @@ fn job_values(job: &Job, now_ms: i64, version: FlinkVersion) -> Values {
     for name in ["createdTime", "cancellingTime", "deployingTime", "failingTime", "initializingTime"] {
         values.insert(name, "0".into());
     }
+    checkpoint_values(&mut values, job);
+    values
+}
+
+fn checkpoint_values(values: &mut Values, job: &Job) {
+    let latest = &job.checkpoints.latest;
+    let completed = latest.completed.as_ref();
+    let number = |value: Option<i64>| value.unwrap_or(-1).to_string();
+    let bytes = completed.map_or_else(|| "-1".into(), |c| c.bytes.to_string());
+    let failed = job.checkpoints.failed;
+    let open = u64::from(job.checkpoints.in_progress().is_some());
     values.insert("numberOfCompletedCheckpoints", job.checkpoints.completed.to_string());
     values.insert("numberOfFailedCheckpoints", failed.to_string());
     values.insert("numberOfInProgressCheckpoints", open.to_string());
@@ -94,7 +101,6 @@ fn job_values(job: &Job, now_ms: i64, version: FlinkVersion) -> Values {
     values.insert("lastCheckpointExternalPath", completed.map_or_else(|| "n/a".into(), |c| c.path.clone()));
     values.insert("lastCheckpointRestoreTimestamp", number(latest.restored.as_ref().map(|r| r.at_ms)));
     values.insert("lastCompletedCheckpointId", completed.map_or_else(|| "-1".into(), |c| c.id.to_string()));
-    values
 }
 
 /// Metrics of a `TaskManager` that was busy for `busy_ms` in all.

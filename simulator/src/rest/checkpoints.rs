@@ -98,24 +98,10 @@ fn operation(progress: &Progress, done: impl FnOnce(u64, &str) -> Value, failed:
 
 fn statistics(now_ms: i64, view: &JobView) -> Value {
     let checkpoints = &view.checkpoints;
-    let id = &view.spec.id;
     let open = checkpoints.in_progress();
     let in_progress = u64::from(open.is_some());
-    let ended: Vec<&Record> = checkpoints.history.iter().filter(|record| record.end == End::Completed).collect();
-    let sizes: Vec<u64> = ended.iter().map(|record| record.bytes).collect();
-    let durations: Vec<u64> =
-        ended.iter().map(|record| u64::try_from(record.ended_ms - record.triggered_ms).unwrap_or(0)).collect();
-    let nothing = vec![0; ended.len()];
-    let history: Vec<Value> = open.into_iter().chain(&checkpoints.history).map(|r| entry(now_ms, id, r)).collect();
-    let latest = |record: &Option<Record>| record.as_ref().map_or(Value::Null, |record| entry(now_ms, id, record));
-    let restored = checkpoints.latest.restored.as_ref().map_or(Value::Null, |restored| {
-        json!({
-            "id": restored.record.id,
-            "restore_timestamp": restored.at_ms,
-            "is_savepoint": restored.record.kind != Kind::Checkpoint,
-            "external_path": external_path(id, &restored.record),
-        })
-    });
+    let history = open.into_iter().chain(&checkpoints.history);
+    let history: Vec<Value> = history.map(|record| entry(now_ms, &view.spec.id, record)).collect();
     json!({
         "counts": {
             "restored": checkpoints.restores,
@@ -124,21 +110,41 @@ fn statistics(now_ms: i64, view: &JobView) -> Value {
             "completed": checkpoints.completed,
             "failed": checkpoints.failed,
         },
-        "summary": {
-            "checkpointed_size": summary(sizes.clone()),
-            "state_size": summary(sizes),
-            "end_to_end_duration": summary(durations),
-            "alignment_buffered": unused_summary(),
-            "processed_data": summary(nothing.clone()),
-            "persisted_data": summary(nothing),
-        },
-        "latest": {
-            "completed": latest(&checkpoints.latest.completed),
-            "savepoint": latest(&checkpoints.latest.savepoint),
-            "failed": latest(&checkpoints.latest.failed),
-            "restored": restored,
-        },
+        "summary": summaries(view),
+        "latest": latest(now_ms, view),
         "history": history,
+    })
+}
+
+fn latest(now_ms: i64, view: &JobView) -> Value {
+    let (id, latest) = (&view.spec.id, &view.checkpoints.latest);
+    let newest = |record: &Option<Record>| record.as_ref().map_or(Value::Null, |record| entry(now_ms, id, record));
+    let restored = latest.restored.as_ref().map_or(Value::Null, |restored| {
+        json!({
+            "id": restored.record.id,
+            "restore_timestamp": restored.at_ms,
+            "is_savepoint": restored.record.kind != Kind::Checkpoint,
+            "external_path": external_path(id, &restored.record),
+        })
+    });
+    json!({
+        "completed": newest(&latest.completed),
+        "savepoint": newest(&latest.savepoint),
+        "failed": newest(&latest.failed),
+        "restored": restored,
+    })
+}
+
+fn summaries(view: &JobView) -> Value {
+    let ended: Vec<&Record> = view.checkpoints.history.iter().filter(|record| record.end == End::Completed).collect();
+    let of = |value: fn(&Record) -> u64| summary(ended.iter().map(|record| value(record)).collect());
+    json!({
+        "checkpointed_size": of(|record| record.bytes),
+        "state_size": of(|record| record.bytes),
+        "end_to_end_duration": of(|record| u64::try_from(record.ended_ms - record.triggered_ms).unwrap_or(0)),
+        "alignment_buffered": unused_summary(),
+        "processed_data": of(|_| 0),
+        "persisted_data": of(|_| 0),
     })
 }
 
@@ -177,7 +183,7 @@ fn entry(now_ms: i64, job: &str, record: &Record) -> Value {
     let ended_ms = if record.end == End::Open { now_ms } else { record.ended_ms };
     let acknowledged = if complete { record.subtasks } else { 0 };
     let bytes = if complete { record.bytes } else { 0 };
-    let mut value = json!({
+    let value = json!({
         "className": class,
         "id": record.id,
         "status": status,
@@ -196,6 +202,11 @@ fn entry(now_ms: i64, job: &str, record: &Record) -> Value {
         "checkpoint_type": if savepoint { "SAVEPOINT" } else { "CHECKPOINT" },
         "tasks": {},
     });
+    with_end(value, job, record)
+}
+
+/// Adds what only ended checkpoints have.
+fn with_end(mut value: Value, job: &str, record: &Record) -> Value {
     match &record.end {
         End::Open => {}
         End::Completed => {

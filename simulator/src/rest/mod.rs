@@ -86,6 +86,18 @@ impl Response {
     }
 }
 
+/// Whether Flink has a handler for that part of a job.
+fn is_routed(method: &str, rest: &[&str]) -> bool {
+    matches!(
+        (method, rest),
+        ("GET" | "PATCH", [])
+            | ("GET", ["config" | "exceptions" | "plan" | "metrics" | "resource-requirements"])
+            | ("GET", ["vertices" | "checkpoints" | "savepoints" | "rescales", ..])
+            | ("PUT", ["resource-requirements"])
+            | ("POST", ["checkpoints" | "savepoints" | "stop"])
+    )
+}
+
 /// An answer, or the error that is one.
 pub(crate) type Answer = Result<Value, Response>;
 
@@ -154,15 +166,7 @@ impl Cluster {
         query: &Query,
         body: &str,
     ) -> Option<(u16, Answer)> {
-        let routed = matches!(
-            (method, rest),
-            ("GET" | "PATCH", [])
-                | ("GET", ["config" | "exceptions" | "plan" | "metrics" | "resource-requirements"])
-                | ("GET", ["vertices" | "checkpoints" | "savepoints" | "rescales", ..])
-                | ("PUT", ["resource-requirements"])
-                | ("POST", ["checkpoints" | "savepoints" | "stop"])
-        );
-        if !routed {
+        if !is_routed(method, rest) {
             return None;
         }
         if !is_id(id) {

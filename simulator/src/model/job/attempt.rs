@@ -1,6 +1,6 @@
 //! From waiting for slots to running tasks, and back.
 
-use super::super::checkpoint::Kind;
+use super::super::checkpoint::{Kind, Tasks};
 use super::super::flow::{Counters, Flow};
 use super::super::meters::Meters;
 use super::{Cause, Job, JobStatus, Phase, World};
@@ -94,7 +94,8 @@ impl Job {
             source.forget_unread(20.0);
         }
         self.meters.step(now_ms, flow, self.spec.vertices.len());
-        let done = self.checkpoints.step(now_ms, &self.graph, flow, &self.sources);
+        let mut tasks = Tasks { graph: &self.graph, flow, sources: &self.sources, base: &self.base };
+        let done = self.checkpoints.step(now_ms, &mut tasks);
         if let Some(Kind::Savepoint { stop: true, .. }) = done.as_ref().map(|record| &record.kind) {
             self.end(JobStatus::Finished, now_ms, world);
             return;
@@ -144,14 +145,17 @@ impl Job {
             }
             self.last_counters[vertex] = counters;
         }
-        let offsets = self.checkpoints.restore_point();
+        let point = self.checkpoints.restore_point().unwrap_or_default();
         let mut again = 0;
         for (vertex, source) in self.sources.iter_mut().enumerate() {
             if let Some(source) = source {
-                again += source.restore(offsets.as_ref().and_then(|o| o[vertex].as_deref()));
+                again += source.restore(point.offsets.get(vertex).and_then(Option::as_deref));
             }
         }
-        self.base = self.expected_at_offsets();
+        self.base.fill(0);
+        for (base, taken) in self.base.iter_mut().zip(point.taken) {
+            *base = taken;
+        }
         if let Some(record) = self.history.last_mut().filter(|record| record.running_at_ms.is_none()) {
             record.replayed += again;
         }

@@ -13,7 +13,6 @@ use super::meters::Meters;
 use super::pool::Pool;
 use super::source::Source;
 use super::truth::RescaleRecord;
-use crate::num::real;
 use crate::rng::Rng;
 use crate::spec::{ClusterSpec, JobSpec, VertexKind};
 
@@ -130,8 +129,8 @@ pub(crate) struct Job {
     pub(crate) rescales: u64,
     pub(crate) failure: Option<(i64, String)>,
     history: Vec<RescaleRecord>,
-    /// Records that each vertex had taken, by the reading positions at which this attempt began.
-    base: Vec<f64>,
+    /// Records that each vertex had taken, each once, when this attempt began.
+    base: Vec<u64>,
     lost: u64,
     slot_ms: i64,
     down_ms: i64,
@@ -173,7 +172,7 @@ impl Job {
             rescales: 0,
             failure: None,
             history: Vec::new(),
-            base: vec![0.0; count],
+            base: vec![0; count],
             lost: 0,
             slot_ms: 0,
             down_ms: 0,
@@ -268,22 +267,7 @@ impl Job {
     /// Records that vertex `vertex` has taken in all, as if there had been no restart.
     pub(crate) fn effective_in(&self, vertex: usize) -> u64 {
         let running: u64 = self.flow.iter().flat_map(|flow| flow.counters(vertex)).map(|c| c.records_in).sum();
-        crate::num::whole(self.base[vertex] + 1e-6) + running
-    }
-
-    /// What each vertex has taken once everything before the sources' reading positions has passed.
-    fn expected_at_offsets(&self) -> Vec<f64> {
-        let mut taken = vec![0.0; self.spec.vertices.len()];
-        for &vertex in &self.graph.order {
-            if let Some(source) = &self.sources[vertex] {
-                taken[vertex] = real(source.consumed());
-            }
-            for &edge in &self.graph.outputs[vertex] {
-                let output = taken[vertex] * self.spec.vertices[vertex].selectivity;
-                taken[self.graph.ends[edge].1] += output * self.spec.edges[edge].share;
-            }
-        }
-        taken
+        self.base[vertex] + running
     }
 
     /// Records that entered the queues of each edge in the running attempt, and those that still wait there.
