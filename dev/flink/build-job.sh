@@ -10,7 +10,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${WEIR_CACHE:-$HOME/.cache/weir}
 flink=$("$here/fetch.sh" "$version")
 
-hash=$(cd "$here/job" && find . -name '*.java' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-16)
+hash=$(cd "$here/job" && find . -name '*.java' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+hash=${hash:0:16}
 jar=$cache/jobs/wordcount-$version-$hash.jar
 if [ ! -e "$jar" ]; then
   mkdir -p "$cache/jobs"

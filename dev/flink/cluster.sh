@@ -11,8 +11,8 @@
 #   url | status           print the REST URL | one line for each process
 #   stop                   end everything that runs, even after a failed start
 #
-# RUN_DIR (required) holds configuration, logs, process ids, checkpoints and Flink's temporary files; later commands find
-# the rest there. `start` reads these variables (an EMPTY value means: leave it to Flink):
+# RUN_DIR (required) holds configuration, logs, process ids, checkpoints and temporary files; later commands find the
+# rest there. `start` reads these variables (an EMPTY value means: leave it to Flink):
 #   VERSION        2.3.0       1.18.1 to 2.3.0
 #   PORT           free        REST port; JOB_PORT and BLOB_PORT likewise
 #   TMS, SLOTS     2, 8        TaskManagers, and slots of each
@@ -37,8 +37,8 @@ conf=$RUN_DIR/conf
 # Small machines: no JIT and GC threads that compete with the job.
 lean=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto)
 opens=()
-for package in java.lang java.lang.reflect java.net java.io java.nio java.text java.time java.util java.util.concurrent \
-  java.util.concurrent.atomic java.util.concurrent.locks sun.net.util sun.nio.ch; do
+for package in java.lang java.lang.reflect java.net java.io java.nio java.text java.time java.util sun.net.util sun.nio.ch \
+  java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks; do
   opens+=("--add-opens=java.base/$package=ALL-UNNAMED")
 done
 
@@ -141,7 +141,7 @@ EOF
 write_conf() {
   local name='config.yaml' process
   case $version in 1.18.*) name='flink-conf.yaml' ;; esac
-  rm -rf "$conf" "$RUN_DIR/tmp"
+  rm -rf "$conf" "$RUN_DIR/tmp" "$RUN_DIR"/*.out "$RUN_DIR"/*.log
   mkdir -p "$conf" "$RUN_DIR/checkpoints" "$RUN_DIR/tmp"
   # Flink refuses a key that occurs twice, so the last line of each key is taken here.
   { our_settings; cat ${EXTRA:+"$EXTRA"} < /dev/null; } | awk -F': ' '
@@ -164,8 +164,9 @@ launch() { # NAME JAVA_ARGUMENTS...   leaves NAME.pid, NAME.log and NAME.out
   local name=$1 class_path="$flink/lib/*"
   shift
   if [ -n "${JOB_ON_CLASS_PATH:-}" ]; then class_path="$class_path:$JOB_ON_CLASS_PATH"; fi
-  FLINK_CONF_DIR=$conf FLINK_LIB_DIR=$flink/lib FLINK_PLUGINS_DIR=$flink/plugins nohup nice java "${lean[@]}" "${opens[@]}" \
-    -Dlog.file="$RUN_DIR/$name.log" -Djava.io.tmpdir="$RUN_DIR/tmp" -cp "$class_path" "$@" > "$RUN_DIR/$name.out" 2>&1 < /dev/null &
+  FLINK_CONF_DIR=$conf FLINK_LIB_DIR=$flink/lib FLINK_PLUGINS_DIR=$flink/plugins \
+    nohup nice java "${lean[@]}" "${opens[@]}" -Dlog.file="$RUN_DIR/$name.log" -Djava.io.tmpdir="$RUN_DIR/tmp" \
+    -cp "$class_path" "$@" > "$RUN_DIR/$name.out" 2>&1 < /dev/null &
   echo $! > "$RUN_DIR/$name.pid"
 }
 
@@ -189,7 +190,8 @@ launch_tm() { # NAME
   read -r -a flags <<< "$(grep -m1 '^-X' "$conf/tm.params")"
   read -r -a pools <<< "$(grep -m1 '^-D' "$conf/tm.params")"
   launch "$1" "${flags[@]}" -Dlog4j.configurationFile="$conf/log4j-tm.properties" \
-    org.apache.flink.runtime.taskexecutor.TaskManagerRunner --configDir "$conf" "${pools[@]}" -D "taskmanager.resource-id=$1"
+    org.apache.flink.runtime.taskexecutor.TaskManagerRunner --configDir "$conf" "${pools[@]}" \
+    -D "taskmanager.resource-id=$1"
 }
 
 job_jar() { if [ -n "${JOB_JAR:-}" ]; then echo "$JOB_JAR"; else "$here/build-job.sh" "$version"; fi; }
@@ -228,7 +230,8 @@ stop_all() {
   end TERM "${all[@]}"
 }
 
-next_tm() { local n=1; while [ -e "$RUN_DIR/tm$n.pid" ]; do n=$((n + 1)); done; echo "tm$n"; }
+# Names are not used twice: Flink tells TaskManagers apart by them.
+next_tm() { local n=1; while [ -e "$RUN_DIR/tm$n.out" ]; do n=$((n + 1)); done; echo "tm$n"; }
 
 wait_for_slots() { # COUNT
   local wanted=$1 seen=0 deadline=$((SECONDS + ${START_SECONDS:-90})) name
@@ -236,7 +239,9 @@ wait_for_slots() { # COUNT
     seen=$(curl -s -m 5 "http://127.0.0.1:$rest_port/overview" | sed -n 's/.*"slots-total":\([0-9]*\).*/\1/p') || true
     if [ "${seen:-0}" -ge "$wanted" ]; then return 0; fi
     for name in $(names tm) $(names jm); do
-      is_alive "$(cat "$RUN_DIR/$name.pid")" || { echo "$name ended during the start, see $RUN_DIR/$name.log and .out" >&2; return 1; }
+      if is_alive "$(cat "$RUN_DIR/$name.pid")"; then continue; fi
+      echo "$name ended during the start, see $RUN_DIR/$name.log and $name.out" >&2
+      return 1
     done
     sleep 0.2
   done
@@ -252,7 +257,8 @@ start() {
   write_conf
   rm -f "$RUN_DIR/application"
   if [ "${SCHEDULER:-}" = reactive ] || [ "${MODE:-session}" = application ]; then
-    compgen -G "$flink/lib/flink-container-*.jar" > /dev/null || die "Flink $version has no application mode here; use 2.1 or later"
+    compgen -G "$flink/lib/flink-container-*.jar" > /dev/null \
+      || die "Flink $version has no application mode here; use 2.1 or later"
     touch "$RUN_DIR/application"
   fi
   trap stop_all EXIT
