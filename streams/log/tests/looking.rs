@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use futures::FutureExt;
 use weir_streams::{EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Log, LogError};
 
 const NOW_MS: i64 = 1_000;
@@ -78,6 +79,23 @@ async fn what_only_looks_changes_nothing() {
     assert!(refusals.iter().all(|refusal| matches!(refusal, Some(LogError::ReadOnly { .. }))), "{refusals:?}");
     let tail = view.tail(0).await.unwrap();
     assert_eq!(view.distance(0, at, tail).unwrap(), log.distance(0, at, log.tail(0).await.unwrap()).unwrap());
+}
+
+/// A look that was begun before something came, and was dropped, does not hide it from the next one.
+#[tokio::test]
+async fn a_dropped_look_does_not_hide_what_came_after_it() {
+    let parent = tempfile::tempdir().unwrap();
+    let log = EmbeddedLog::open(parent.path().join("log"), options(), NOW_MS).await.unwrap();
+    let view = EmbeddedLogView::open(parent.path().join("log"), POLL).await.unwrap();
+    let mut reader = view.reader(0, view.tail(0).await.unwrap()).await.unwrap();
+    for number in 0..50 {
+        if let Some(records) = reader.read(10, Duration::ZERO).now_or_never() {
+            assert_eq!(records.unwrap(), []);
+        }
+        append(&log, number..number + 1).await;
+        let records = reader.read(10, Duration::ZERO).await.unwrap();
+        assert_eq!(records.into_iter().map(|record| record.payload).collect::<Vec<_>>(), [payload(number)]);
+    }
 }
 
 /// A record that is half written is not there yet, at whichever byte it stops, and is read once it is complete.

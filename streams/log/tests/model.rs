@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_log_behaves_like_a_list(steps in vec(step(), 1..60)) {

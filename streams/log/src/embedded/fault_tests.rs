@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::task::spawn_blocking;
 
-use super::frame::FRAME_HEADER;
+use super::frame::{FRAME_HEADER, SEGMENT_HEADER};
 use super::log::EmbeddedLog;
 use super::options::EmbeddedOptions;
 use super::sim_disk::{Crash, SimDisk};
-use super::storage::length_of;
+use super::storage::{Storage, length_of};
 use crate::{Log, LogError, Record};
 
 const DIR: &str = "/data/log";
@@ -182,27 +182,45 @@ async fn a_write_that_cannot_be_cut_off_stops_the_partition() {
     assert_eq!(read_all(&log).await.0.len(), 1);
 }
 
-/// A segment that cannot be begun is in nobody's way later.
+/// A segment that cannot be begun, for want of any number of bytes, is in nobody's way later.
 #[tokio::test]
 async fn a_segment_that_cannot_be_begun_is_begun_later() {
     let disk = SimDisk::default();
     let log = open(&disk).unwrap();
     let mut writer = log.writer(0, "test").await.unwrap();
     writer.append(&[1; 120], NOW_MS).await.unwrap();
-    let written = disk.written();
-    for spare in 0..60 {
+    let (written, tail) = (disk.written(), log.tail(0).await.unwrap());
+    for spare in 0..length_of(SEGMENT_HEADER) {
         disk.set_faults(|faults| faults.capacity = Some(written + spare));
-        assert!(log.truncate_before(0, log.tail(0).await.unwrap()).await.is_err() || spare >= 44, "{spare}");
-        if spare >= 44 {
-            break;
-        }
-        assert!(matches!(writer.append(&[2; 10], NOW_MS).await, Err(LogError::StorageFull { .. })), "{spare}");
+        let truncated = log.truncate_before(0, tail).await;
+        assert!(matches!(truncated, Err(LogError::StorageFull { .. })), "{spare}: {truncated:?}");
+        let appended = writer.append(&[2; 10], NOW_MS).await;
+        assert!(matches!(appended, Err(LogError::StorageFull { .. })), "{spare}: {appended:?}");
         assert_eq!(read_all(&log).await.0.len(), 1);
     }
     disk.set_faults(|faults| faults.capacity = None);
     writer.append(&[3; 10], NOW_MS).await.unwrap();
-    assert_eq!(read_all(&log).await.0.len(), 1, "the first segment was given up in the end");
-    assert!(log.head(0).await.unwrap().to_raw() > 0);
+    assert_eq!(log.truncate_before(0, tail).await.unwrap(), tail);
+    let payloads: Vec<_> = read_all(&log).await.0.into_iter().map(|record| record.payload).collect();
+    assert_eq!(payloads, [vec![3; 10]]);
+}
+
+/// On a full disk, retention gives back space before it asks for any.
+#[tokio::test]
+async fn retention_helps_a_full_disk() {
+    let disk = SimDisk::default();
+    let log = open(&disk).unwrap();
+    let mut writer = log.writer(0, "test").await.unwrap();
+    for _ in 0..3 {
+        writer.append(&[1; 120], NOW_MS).await.unwrap();
+    }
+    let written = disk.written();
+    disk.set_faults(|faults| faults.capacity = Some(written));
+    assert!(matches!(writer.append(&[2; 10], NOW_MS).await, Err(LogError::StorageFull { .. })));
+    let later_ms = NOW_MS + 2 * options().retain_age_ms;
+    assert_eq!(log.retain(later_ms).await.unwrap(), 3 * 136);
+    writer.append(&[3; 10], later_ms).await.unwrap();
+    assert_eq!(read_all(&log).await.0.len(), 1);
 }
 
 /// A system may take less of a write than it was given.
@@ -242,6 +260,25 @@ async fn appends_that_wait_are_committed_together() {
     let stats = log.stats();
     assert_eq!((stats.syncs - syncs_before, stats.records_appended), (2, 51));
     assert_eq!(read_all(&log).await.0.len(), 51);
+}
+
+/// A group ends when its segment is full, or a busy partition would have few and large segments.
+#[tokio::test]
+async fn a_group_ends_with_its_segment() {
+    const WAITING: usize = 20;
+    let disk = SimDisk::default();
+    let log = open(&disk).unwrap();
+    disk.set_faults(|faults| faults.gate_closed = true);
+    let record = [5; 60];
+    let append = async |_: usize| log.writer(0, "test").await.unwrap().append(&record, NOW_MS).await.unwrap();
+    let open_gate = async {
+        let gate = disk.clone();
+        spawn_blocking(move || gate.wait_for_gate()).await.unwrap();
+        disk.set_faults(|faults| faults.gate_closed = false);
+    };
+    futures::join!(join_all((0..WAITING).map(append)), open_gate);
+    let segments = disk.list(&Path::new(DIR).join("00")).unwrap();
+    assert_eq!(segments.len(), WAITING / 2, "{segments:?}");
 }
 
 /// Appends wait while too many bytes are under way, instead of filling the memory.
@@ -292,8 +329,15 @@ async fn closing_waits_for_what_is_under_way() {
     let gate = disk.clone();
     spawn_blocking(move || gate.wait_for_gate()).await.unwrap();
     let closing = spawn_blocking(move || drop((writer, log)));
-    assert!(matches!(open(&disk), Err(LogError::Locked { .. })));
+    // It must not get the lock, however often it asks.
+    let asking = async {
+        while disk.lock(&Path::new(DIR).join("log.lock")).unwrap().is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let asked_in_vain = tokio::time::timeout(Duration::from_millis(50), asking).await.is_err();
     disk.set_faults(|faults| faults.gate_closed = false);
+    assert!(asked_in_vain, "two writers at once");
     closing.await.unwrap();
     let log = open(&disk).unwrap();
     assert_eq!(read_all(&log).await.0.len(), 1);

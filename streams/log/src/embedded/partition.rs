@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::commit::Queue;
 use super::context::Context;
-use super::index::Index;
+use super::index::{Index, Segment};
 use super::reader::{Extent, Span};
 use super::recovery::Recovered;
 use super::segment::{create_segment, segment_path};
@@ -131,15 +131,35 @@ impl Partition {
     /// Gives up whole segments before a position, and says how many bytes that freed.
     pub fn truncate(&self, before: u64) -> Result<u64, LogError> {
         let mut active = self.active();
-        let (tail, newest) = {
-            let index = self.index();
-            (index.tail(), index.newest())
-        };
-        if before >= tail && newest.base < tail && active.poisoned.is_none() {
-            self.roll(&mut active)?;
+        let tail = self.index().tail();
+        let is_before = |_: &Segment, end: u64| end <= before.min(tail);
+        let freed = self.remove_closed(is_before)?;
+        // What is written to goes last: beginning another segment takes space, which the disk may have only now.
+        let newest = self.index().newest();
+        if before < tail || newest.base == tail || active.poisoned.is_some() {
+            return Ok(freed);
         }
+        self.roll(&mut active)?;
+        Ok(freed + self.remove_closed(is_before)?)
+    }
+
+    /// Gives up segments whose records all are too old, the one that is written to included.
+    pub fn retain_since(&self, oldest_kept_ms: i64) -> Result<u64, LogError> {
+        let mut active = self.active();
+        let is_old = |segment: &Segment, _: u64| segment.newest_ms.is_some_and(|newest_ms| newest_ms < oldest_kept_ms);
+        let freed = self.remove_closed(is_old)?;
+        let newest = self.index().newest();
+        if !is_old(&newest, newest.base) || active.poisoned.is_some() {
+            return Ok(freed);
+        }
+        self.roll(&mut active)?;
+        Ok(freed + self.remove_closed(is_old)?)
+    }
+
+    /// Deletes the oldest segments as long as they are to go; never the one that is written to.
+    fn remove_closed(&self, is_to_go: impl Fn(&Segment, u64) -> bool) -> Result<u64, LogError> {
         let mut freed = 0;
-        while self.index().oldest_closed().is_some_and(|(_, end)| end <= before.min(tail)) {
+        while self.index().oldest_closed().is_some_and(|(segment, end)| is_to_go(&segment, end)) {
             freed += self.remove_oldest()?;
         }
         Ok(freed)
@@ -155,23 +175,6 @@ impl Partition {
         storage.sync_dir(&self.dir).map_err(|error| LogError::io("sync", &self.dir, error))?;
         let freed = end - segment.base;
         Counters::add(&self.context.counters.bytes_removed, freed);
-        Ok(freed)
-    }
-
-    /// Gives up segments whose records all are too old, the one that is written to included.
-    pub fn retain_since(&self, oldest_kept_ms: i64) -> Result<u64, LogError> {
-        let too_old = |newest_ms: Option<i64>| newest_ms.is_some_and(|newest_ms| newest_ms < oldest_kept_ms);
-        let mut freed = 0;
-        {
-            let mut active = self.active();
-            let newest = self.index().newest();
-            if too_old(newest.newest_ms) && active.poisoned.is_none() {
-                self.roll(&mut active)?;
-            }
-        }
-        while self.index().oldest_closed().is_some_and(|(segment, _)| too_old(segment.newest_ms)) {
-            freed += self.remove_oldest()?;
-        }
         Ok(freed)
     }
 
