@@ -18,7 +18,8 @@ if [ ! -e "$jar" ]; then
   classes=$(mktemp -d)
   trap 'rm -rf "$classes" "$jar.$$"' EXIT
   find "$here/job" -name '*.java' -print0 \
-    | xargs -0 javac --release 11 -Xlint:all,-options,-classfile,-processing,-serial -cp "$flink/lib/*" -d "$classes" >&2
+    | xargs -0 javac --release 11 -Xlint:all,-options,-classfile,-processing,-serial \
+      -cp "$flink/lib/*" -d "$classes" >&2
   jar --create --file "$jar.$$" --main-class io.weir.jobs.WordCountJob -C "$classes" .
   mv "$jar.$$" "$jar"
 fi

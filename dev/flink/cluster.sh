@@ -37,8 +37,8 @@ conf=$RUN_DIR/conf
 # Small machines: no JIT and GC threads that compete with the job.
 lean=(-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto)
 opens=()
-for package in java.lang java.lang.reflect java.net java.io java.nio java.text java.time java.util sun.net.util sun.nio.ch \
-  java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks; do
+for package in java.lang java.lang.reflect java.net java.io java.nio java.text java.time java.util sun.net.util \
+  sun.nio.ch java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks; do
   opens+=("--add-opens=java.base/$package=ALL-UNNAMED")
 done
 

@@ -185,11 +185,13 @@ def record_metrics(r, job, vertices):
         r.record(f"vertex-{name}-metric-names", f"{path}/subtasks/metrics")
         r.record(f"vertex-{name}-metrics", f"{path}/subtasks/metrics?get={VERTEX_METRICS}&agg=min,max,sum,avg")
         r.record(f"vertex-{name}-metrics-all-aggregates", f"{path}/subtasks/metrics?get=numRecordsOut")
-        r.record(f"vertex-{name}-metrics-unknown-name", f"{path}/subtasks/metrics?get=numRecordsIn,noSuchMetric&agg=sum")
+        one_unknown = f"{path}/subtasks/metrics?get=numRecordsIn,noSuchMetric&agg=sum"
+        r.record(f"vertex-{name}-metrics-unknown-name", one_unknown)
         r.record(f"vertex-{name}-metrics-raw", f"{path}/metrics?get=0.numRecordsIn,0.noSuchMetric")
         r.record(f"vertex-{name}-backpressure", f"{path}/backpressure")
     path = metrics_path(job, vertices, "source")
-    r.record("vertex-source-pending-records", f"{path}?get=Source__source.pendingRecords,Source__source.numRecordsIn&agg=sum,max")
+    lag = "Source__source.pendingRecords,Source__source.numRecordsIn"
+    r.record("vertex-source-pending-records", f"{path}?get={lag}&agg=sum,max")
     r.record("vertex-unknown", f"/jobs/{job}/vertices/{UNKNOWN_VERTEX}")
     r.record("job-metric-names", f"/jobs/{job}/metrics")
     r.record("job-metrics", f"/jobs/{job}/metrics?get={JOB_METRICS}")

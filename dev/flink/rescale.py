@@ -1,8 +1,8 @@
 """rescale.py URL JOB NAME=PARALLELISM...   sets the upper bounds of a job's vertices and waits until they run like that
    rescale.py URL JOB --wait STATE           waits until the job is in this state
 
-NAME is the start of a vertex's name; "source" stands for "Source: source". All vertices must be named. It takes the safe way:
-a checkpoint first, then the PUT, then another checkpoint, which Flink 2 waits for.
+NAME is the start of a vertex's name; "source" stands for "Source: source". All vertices must be named. It takes the
+safe way: a checkpoint first, then the PUT, then another checkpoint, which Flink 2 waits for.
 """
 
 import json

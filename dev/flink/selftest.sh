@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# selftest.sh VERSION...   proves the harness on real clusters: a loaded job is rescaled up and down, loses a TaskManager, is
-# given another rate, ends, and must have counted every word exactly. About a minute for each version.
+# selftest.sh VERSION...   proves the harness on real clusters: a loaded job is rescaled up and down, loses a TaskManager,
+# is given another rate, ends, and must have counted every word exactly. About a minute for each version.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -7,8 +7,8 @@ import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
 /**
- * Hands all splits out once, when every reader is there. From then on they live in the readers' state, and Flink spreads
- * them at a rescale. Its own state is whether that has happened.
+ * Hands all splits out once, when every reader is there. From then on they live in the readers' state, and Flink
+ * spreads them at a rescale. Its own state is whether that has happened.
  */
 final class QueueEnumerator implements SplitEnumerator<QueueSplit, Boolean> {
     private final SplitEnumeratorContext<QueueSplit> context;
