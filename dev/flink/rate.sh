@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rate.sh FILE RATE|end   changes the offered load of a running job half a second from now, prints that moment (epoch ms).
+# rate.sh FILE RATE|end   changes the offered load of a running job in half a second, prints that moment (epoch ms).
 #
 # The half second matters: the source produces nothing beyond its last look at the file, but a line dated in the past
 # would come too late for what is already out, and the total would no longer be the exact integral.

@@ -2,8 +2,8 @@
 # record.sh OUT VERSION...   records real answers of Flink's REST API into OUT/VERSION/, with an index.json for each.
 #
 # For each version it drives two small clusters (adaptive scheduler; default scheduler without checkpoints) through the
-# states that the decoder and the contract tests need. Paths, ports and host names of this machine are replaced by neutral ones (record.py).
-# Recorded ids and times are those of the recording: compare by index.json, never by value.
+# states that the decoder and the contract tests need. Paths, ports and host names of this machine are replaced by neutral
+# ones (record.py). Recorded ids and times are those of the recording: compare by index.json, never by value.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# selftest.sh VERSION...   proves the harness on real clusters: a loaded job is rescaled up and down, loses a TaskManager,
+# selftest.sh VERSION...   proves the harness on real clusters: a loaded job is rescaled, loses a TaskManager,
 # is given another rate, ends, and must have counted every word exactly. About a minute for each version.
 set -euo pipefail
 
