@@ -7,7 +7,8 @@ use crate::store::{Store, Write};
 const DAY_MS: i64 = 86_400_000;
 
 /// How long things are kept, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Decisions. Those of actions that are kept stay, and so does the newest of each job.
     pub decisions_ms: i64,

@@ -163,14 +163,11 @@ impl JobState {
             .map(|(word, detail)| Problem { word: word.clone(), detail: detail.clone(), grave: true })
             .collect();
         let mut grave = |word: &str, detail: String| found.push(Problem { word: word.into(), detail, grave: true });
-        match &self.newest {
-            Some(sample) if !sample.all_running() => {
-                grave("not_running", format!("the job is {}, or not all its subtasks run", sample.facts.job_state));
-            }
-            _ => {}
-        }
         if let Some(action) = self.in_flight.as_ref().filter(|action| !action.awaits_approval) {
             grave("action_in_flight", format!("plan {} is being carried out", action.plan));
+        }
+        if let Some(sample) = self.newest.as_ref().filter(|sample| !sample.all_running()) {
+            grave("not_running", format!("the job is {}, or not all its subtasks run", sample.facts.job_state));
         }
         found
     }

@@ -6,25 +6,27 @@ use crate::graph::JobGraph;
 ///
 /// `taken_in[v]` and `handed_out[v]` are the totals of vertex `v` where known. In this order:
 ///
-/// 1. a vertex with one input got all it took in from there;
-/// 2. an edge carries what its consumer took in less what the consumer's other inputs handed out, if each of those feeds nobody
+/// 1. an edge from a producer that feeds nobody else carries what the producer handed out. What its consumer took in differs by
+///    what the buffers between the two gained or lost, which after a restart is a second's worth of records and more;
+/// 2. a vertex with one input got all it took in from there;
+/// 3. an edge carries what its consumer took in less what the consumer's other inputs handed out, if each of those feeds nobody
 ///    else;
-/// 3. else all that the producer handed out, which is too much where it feeds several consumers different records.
+/// 4. else all that the producer handed out, which is too much where it feeds several consumers different records.
 ///
 /// `None` where none of these is known.
 #[must_use]
 pub fn edge_rates(graph: &JobGraph, taken_in: &[Option<f64>], handed_out: &[Option<f64>]) -> Vec<Vec<Option<f64>>> {
     let at = |values: &[Option<f64>], vertex: usize| values.get(vertex).copied().flatten();
     let edge = |vertex: usize, input: usize| {
-        let others: Vec<usize> = graph.inputs(vertex).iter().copied().filter(|&other| other != input).collect();
+        if let Some(own) = at(handed_out, input).filter(|_| graph.fan_out(input) == 1) {
+            return Some(own);
+        }
+        let others = graph.inputs(vertex).iter().copied().filter(|&other| other != input);
         let from_elsewhere = others
-            .iter()
-            .map(|&other| at(handed_out, other).filter(|_| graph.fan_out(other) == 1))
+            .map(|other| at(handed_out, other).filter(|_| graph.fan_out(other) == 1))
             .try_fold(0.0, |sum, rate| Some(sum + rate?));
         let rest = at(taken_in, vertex).zip(from_elsewhere).map(|(all, elsewhere)| (all - elsewhere).max(0.0));
-        // Where no other input is in doubt, a producer's own count is exact as well, and does not miss what is in flight.
-        let exact = if others.is_empty() { rest } else { at(handed_out, input).filter(|_| graph.fan_out(input) == 1) };
-        exact.or(rest).or_else(|| at(handed_out, input))
+        rest.or_else(|| at(handed_out, input))
     };
     (0..graph.len()).map(|vertex| graph.inputs(vertex).iter().map(|&input| edge(vertex, input)).collect()).collect()
 }
@@ -40,7 +42,7 @@ mod tests {
         let taken_in = [None, None, Some(30.0), Some(90.0)];
         let handed_out = [Some(100.0), Some(20.0), None, None];
         let rates = edge_rates(&graph, &taken_in, &handed_out);
-        // Rule 1 for x; for y rule 2 gives 90 - 20 to a, and b's own count is exact.
+        // Rule 1 for b, rule 2 for x, and rule 3 gives 90 - 20 to a.
         assert_eq!((&rates[2], &rates[3]), (&vec![Some(30.0)], &vec![Some(70.0), Some(20.0)]));
     }
 

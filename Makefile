@@ -1,0 +1,40 @@
+# The two commands of the README are `make demo` and `make test`; each sets up what it needs.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Lists the targets.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: ## Shows Weir scaling a simulated word count, in about 20 seconds.
+	@cargo run --quiet --bin weir -- demo
+
+.PHONY: demo-flink
+demo-flink: ## Shows Weir scaling a real job on a real Flink cluster.
+	@dev/demo-flink.sh
+
+.PHONY: test
+test: ## Runs everything: formatting, lints, tests, licences, and the tests on real Flink.
+	@dev/test.sh all
+
+.PHONY: test-fast
+test-fast: ## The same without real servers.
+	@dev/test.sh fast
+
+.PHONY: test-versions
+test-versions: ## The contract tests on further releases of Flink (1.20 and 2.0).
+	@dev/test.sh versions
+
+.PHONY: bench
+bench: ## Criterion benchmarks.
+	@cargo bench --quiet --package weir-bench
+
+.PHONY: bench-flink
+bench-flink: ## Measures the scenario on a real Flink cluster and prints it as a table.
+	@dev/bench-flink.sh
+
+.PHONY: audit
+audit: ## Checks dependencies against the database of advisories, where it can be had.
+	@dev/deny.sh advisories

@@ -1,0 +1,135 @@
+//! From arguments to an exit code.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+use weir_runtime::{Clock, RealClock, telemetry};
+
+use crate::commands::{self, Command, Global};
+use crate::config::{Config, DEFAULT_DATA};
+use crate::demo::{self, DemoArgs};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::run::{self, RunArgs};
+use crate::simulate::{self, SimulateArgs};
+
+/// Weir watches Apache Flink jobs, says in plain words how they are, and gives them the resources they need.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, about, max_term_width = 100)]
+struct Cli {
+    /// Folder of the log and the control database.
+    #[arg(long, global = true, value_name = "FOLDER", env = "WEIR_DATA")]
+    data: Option<PathBuf>,
+    /// Configuration file.
+    #[arg(long, global = true, value_name = "FILE", env = "WEIR_CONFIG")]
+    config: Option<PathBuf>,
+    /// How answers are written.
+    #[arg(long, global = true, value_enum, default_value_t = Output::Table)]
+    output: Output,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `weir_ingest=debug`.
+    #[arg(long, global = true, value_name = "LEVEL", env = "WEIR_LOG")]
+    log: Option<String>,
+    /// Log as JSON, one object a line.
+    #[arg(long, global = true)]
+    log_json: bool,
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Demo(DemoArgs),
+    Run(RunArgs),
+    Simulate(SimulateArgs),
+    #[command(flatten)]
+    Data(Command),
+}
+
+/// Parses the arguments of the process, does what they say, and gives the exit code.
+pub async fn main(arguments: impl Iterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(why) => {
+            return if why.print().is_ok() { Exit::of_clap(&why) } else { Exit::Failure };
+        }
+    };
+    start_logging(&cli);
+    let stop = CancellationToken::new();
+    tokio::spawn(watch_signals(stop.clone()));
+    match dispatch(&cli, stop).await {
+        Ok(exit) => exit,
+        Err(CliError::Io(why)) if why.kind() == std::io::ErrorKind::BrokenPipe => Exit::Ok,
+        Err(why) => {
+            eprintln!("weir: {why}");
+            why.exit()
+        }
+    }
+}
+
+async fn dispatch(cli: &Cli, stop: CancellationToken) -> Result<Exit, CliError> {
+    let mut out = std::io::stdout();
+    match &cli.command {
+        Verb::Demo(args) => demo::run(args, cli.output, &mut out, stop).await,
+        Verb::Simulate(args) => simulate::run(args, &mut out, stop).await,
+        Verb::Run(args) => {
+            let config = run::configure(load(cli)?, args, cli.data.clone())?;
+            let metrics = telemetry::install().map_err(|why| CliError::Failed(why.to_string()))?;
+            run::run(&config, &mut out, metrics, stop).await
+        }
+        Verb::Data(command) => {
+            let data = match &cli.data {
+                Some(data) => data.clone(),
+                None if cli.config.is_some() => load(cli)?.data,
+                None => PathBuf::from(DEFAULT_DATA),
+            };
+            let by = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
+            let global = Global { data, output: cli.output, now_ms: RealClock::new().now_ms(), by };
+            Ok(commands::run(command.clone(), &global, &mut out as &mut dyn Write).await?)
+        }
+    }
+}
+
+fn load(cli: &Cli) -> Result<Config, CliError> {
+    Ok(Config::load(cli.config.as_deref(), std::env::vars())?)
+}
+
+/// Logs go to standard error, so that answers can be piped. Only `run` says more than warnings by itself.
+fn start_logging(cli: &Cli) {
+    let usual = match &cli.command {
+        Verb::Run(_) => "info",
+        Verb::Demo(_) => "off",
+        _ => "warn",
+    };
+    let wanted = cli.log.as_deref().unwrap_or(usual);
+    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(usual));
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second logger in one process is refused; the first goes on.
+    let _already_logging = if cli.log_json {
+        logs.json().try_init().is_err()
+    } else {
+        logs.with_ansi(std::io::stderr().is_terminal()).try_init().is_err()
+    };
+}
+
+/// The first Ctrl-C, or SIGTERM, asks for an end; the second Ctrl-C is one.
+async fn watch_signals(stop: CancellationToken) {
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+    stop.cancel();
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(i32::from(Exit::Interrupted.code()));
+    }
+}
