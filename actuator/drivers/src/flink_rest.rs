@@ -11,10 +11,10 @@ use weir_runtime::{Clock, within};
 use weir_schemas::identity::RunId;
 
 use crate::driver::{BoxFuture, Driver, DriverError, Executed, Look};
-use crate::look::{self, ClusterView, Parts};
+use crate::look::{self, ClusterView, JobView, Parts};
 
-/// Names that are remembered before all are forgotten: far more than a cluster has sources.
-const MOST_NAMES: usize = 10_000;
+/// Jobs and sources that are remembered before all are forgotten: far more than a cluster has.
+const MOST_REMEMBERED: usize = 10_000;
 
 /// Numbers of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,17 +39,17 @@ pub struct FlinkRest {
     clock: Arc<dyn Clock>,
     options: FlinkRestOptions,
     cluster: Mutex<Option<(i64, ClusterView)>>,
-    pending_names: Mutex<Names>,
+    jobs: Mutex<BTreeMap<RunId, (i64, JobView)>>,
+    /// Names under which vertices tell how much waits for them, by job and vertex id.
+    pending_names: Mutex<BTreeMap<(String, String), Vec<String>>>,
 }
-
-/// Names under which the vertices of jobs tell how much waits for them, by job and vertex id.
-type Names = BTreeMap<(String, String), Vec<String>>;
 
 impl FlinkRest {
     /// A driver for the cluster behind `api`.
     #[must_use]
     pub fn new(api: Arc<dyn FlinkApi>, clock: Arc<dyn Clock>, options: FlinkRestOptions) -> Self {
-        Self { api, clock, options, cluster: Mutex::new(None), pending_names: Mutex::new(Names::new()) }
+        let (jobs, pending_names) = (Mutex::default(), Mutex::default());
+        Self { api, clock, options, cluster: Mutex::new(None), jobs, pending_names }
     }
 
     fn client(&self) -> FlinkClient<'_> {
@@ -61,11 +61,8 @@ impl FlinkRest {
         let id = look.run.id.as_str();
         let cluster = self.cluster_view().await.map_err(unseen)?;
         let detail = client.job(id).await.map_err(unseen)?.value;
+        let job = self.job_view(look.run).await.map_err(unseen)?;
         let checkpoints = client.checkpoints(id).await.map_err(unseen)?.map(|read| read.value);
-        let checkpoints_config = match checkpoints {
-            Some(_) => client.checkpoints_config(id).await.map_err(unseen)?.map(|read| read.value),
-            None => None,
-        };
         let requirements = match client.requirements(id).await {
             Ok(read) => Ok(read.value),
             Err(error @ (FlinkError::WrongScheduler { .. } | FlinkError::NoEndpoint { .. })) => Err(error),
@@ -77,7 +74,7 @@ impl FlinkRest {
         let at_ms = self.clock.now_ms();
         look::observation(
             look,
-            Parts { at_ms, cluster, detail, checkpoints, checkpoints_config, requirements, overview, jobs, sources },
+            Parts { at_ms, cluster, detail, job, checkpoints, requirements, overview, jobs, sources },
         )
     }
 
@@ -93,6 +90,21 @@ impl FlinkRest {
         let config = client.job_manager_config().await?.value;
         let view = ClusterView { version: web.version_text, scheduler: config.scheduler(), rival: config.rival() };
         *lock(&self.cluster) = Some((now_ms, view.clone()));
+        Ok(view)
+    }
+
+    /// What does not change while a job runs: read now and then.
+    async fn job_view(&self, run: &RunId) -> Result<JobView, FlinkError> {
+        let now_ms = self.clock.monotonic_ms();
+        let known = lock(&self.jobs).get(run).cloned();
+        if let Some((_, view)) = known.filter(|(at_ms, _)| now_ms.saturating_sub(*at_ms) < self.options.config_for_ms) {
+            return Ok(view);
+        }
+        let client = self.client();
+        let rival = client.job_config(&run.id).await?.rival();
+        let checkpoints = client.checkpoints_config(&run.id).await?.map(|read| read.value);
+        let view = JobView { rival, checkpoints };
+        remember(&mut lock(&self.jobs), run.clone(), (now_ms, view.clone()));
         Ok(view)
     }
 
@@ -136,8 +148,8 @@ impl FlinkRest {
     }
 
     async fn carry_out(&self, run: &RunId, effect: &Effect) -> Result<Executed, DriverError> {
-        // The id alone does not name a run: ids may repeat. What Flink shows of a job is up to three seconds old, which is
-        // shorter than a job takes to be cancelled and submitted again under the same id.
+        // The id alone does not name a run: ids may repeat. What Flink shows of a job is up to three seconds old, which
+        // is shorter than a job takes to be cancelled and submitted again under the same id.
         let detail = self.client().job(&run.id).await.map_err(not_done)?.value;
         if detail.start_ms != Some(run.start_ms) {
             return Err(DriverError::Refused(format!("job {} was submitted again", run.id)));
@@ -171,11 +183,11 @@ impl Driver for FlinkRest {
     }
 }
 
-fn remember(names: &mut Names, key: (String, String), of: Vec<String>) {
-    if names.len() >= MOST_NAMES {
-        names.clear();
+fn remember<K: Ord, V>(known: &mut BTreeMap<K, V>, key: K, value: V) {
+    if known.len() >= MOST_REMEMBERED {
+        known.clear();
     }
-    names.insert(key, of);
+    known.insert(key, value);
 }
 
 fn pairs(bounds: &Requirements) -> BTreeMap<String, (u32, u32)> {

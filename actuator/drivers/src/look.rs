@@ -19,13 +19,20 @@ pub(crate) struct ClusterView {
     pub rival: Option<String>,
 }
 
+/// What is known of a run for longer than a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JobView {
+    pub rival: Option<String>,
+    pub checkpoints: Option<decode::CheckpointsConfig>,
+}
+
 /// The answers that make up a look.
 pub(crate) struct Parts {
     pub at_ms: i64,
     pub cluster: ClusterView,
     pub detail: JobDetail,
     pub checkpoints: Option<decode::Checkpoints>,
-    pub checkpoints_config: Option<decode::CheckpointsConfig>,
+    pub job: JobView,
     pub requirements: Result<decode::Requirements, FlinkError>,
     pub overview: decode::Overview,
     pub jobs: Vec<decode::JobSummary>,
@@ -34,8 +41,7 @@ pub(crate) struct Parts {
 
 /// Puts the answers together.
 pub(crate) fn observation(look: Look<'_>, parts: Parts) -> Result<Observation, ObserveError> {
-    let Parts { at_ms, cluster, detail, checkpoints, checkpoints_config, requirements, overview, jobs, sources } =
-        parts;
+    let Parts { at_ms, cluster, detail, checkpoints, job, requirements, overview, jobs, sources } = parts;
     let Some(start_ms) = detail.start_ms else {
         return Err(ObserveError::Unreachable(format!("Flink does not tell when job {} started", look.run.id)));
     };
@@ -53,10 +59,10 @@ pub(crate) fn observation(look: Look<'_>, parts: Parts) -> Result<Observation, O
         requirements_digest: requirements.as_ref().map(decode::Requirements::digest).unwrap_or_default(),
         requirements: requirements.map(held),
         scheduler,
-        rival: cluster.rival,
+        rival: job.rival.or(cluster.rival),
         same_name: same_name(look, &jobs),
         flink_version: cluster.version,
-        checkpoints: seen_checkpoints(checkpoints, checkpoints_config),
+        checkpoints: seen_checkpoints(checkpoints, job.checkpoints),
         sources,
         slots_free: overview.slots_available,
         all_tasks_run,

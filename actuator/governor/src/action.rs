@@ -162,8 +162,8 @@ impl Phase {
         matches!(self, Self::Verified | Self::RolledBack { .. } | Self::Failed { .. } | Self::Refused { .. })
     }
 
-    /// Whether it has been started and nothing of the job was changed yet: what people say, and what the job has become, may
-    /// still stop it.
+    /// Whether it has been started and nothing of the job was changed yet: what people say, and what the job has
+    /// become, may still stop it.
     #[must_use]
     pub fn is_revocable(&self) -> bool {
         matches!(self, Self::Planned | Self::CheckpointFirst)
@@ -224,7 +224,8 @@ impl Action {
         (unstarted && now_ms >= self.command.expires_at_ms).then(Refusal::expired)
     }
 
-    /// Requirements that Weir set last in the action's run, where it did: none of another party is taken for Weir's own.
+    /// Requirements that Weir set last in the action's run, where it did: none of another party is taken for Weir's
+    /// own.
     #[must_use]
     pub fn requirements_set(&self) -> Option<Requirements> {
         match self.phase {

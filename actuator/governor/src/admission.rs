@@ -90,8 +90,8 @@ impl fmt::Display for Refusal {
 /// The first Flink that has requirements.
 const FIRST_WITH_REQUIREMENTS: (u32, u32) = (1, 18);
 
-/// Says whether a command may be started: what people said first, then whose command it is, then what Flink can do, then
-/// whether the job is still the one that the plan was made for.
+/// Says whether a command may be started: what people said first, then whose command it is, then what Flink can do,
+/// then whether the job is still the one that the plan was made for.
 pub fn admit(command: &Command, context: &Context<'_>, seen: &Observation) -> Admission {
     let checks =
         [of_people(command, context), of_age(command, context), of_cluster(seen), of_job(command, seen)].into_iter();

@@ -17,8 +17,8 @@ use crate::{trouble, verify, wording};
 const COOLDOWN_MS: i64 = 30_000;
 /// The longest checkpoint interval that a deadline allows for, in milliseconds; checkpoints are asked for anyway.
 const LONGEST_INTERVAL_MS: i64 = 600_000;
-/// How long a job has to run with all slots that there are before it counts as short of slots, in milliseconds, at most: slots
-/// come one TaskManager at a time.
+/// How long a job has to run with all slots that there are before it counts as short of slots, in milliseconds, at
+/// most: slots come one TaskManager at a time.
 const SHORT_FOR_MS: i64 = 30_000;
 /// Time between two looks while something is on its way, in milliseconds.
 pub(crate) const LOOK_MS: i64 = 500;
@@ -26,7 +26,8 @@ pub(crate) const LOOK_MS: i64 = 500;
 const LOOK_CLOSELY_MS: i64 = 250;
 /// Time until the next look right after a change of requirements, in milliseconds.
 const LOOK_SOON_MS: i64 = 100;
-/// Pauses between changes of requirements that had no effect yet, in milliseconds: the first, which doubles up to the longest.
+/// Pauses between changes of requirements that had no effect yet, in milliseconds: the first, which doubles up to the
+/// longest.
 const AGAIN_MS: (i64, i64) = (250, 8_000);
 
 /// Starts an admitted action.
@@ -121,8 +122,8 @@ pub(crate) fn deadline(action: &Action, seen: &Observation, now_ms: i64) -> i64 
     now_ms.saturating_add(flink_ms).saturating_add(stop_ms).saturating_add(action.command.settle_deadline_ms.max(0))
 }
 
-/// Whether a change of requirements that shows no effect is to be sent again. The pauses of different commands differ, so that
-/// updates that collide do not collide for ever.
+/// Whether a change of requirements that shows no effect is to be sent again. The pauses of different commands differ,
+/// so that updates that collide do not collide for ever.
 pub(crate) fn is_due_again(action: &Action, (tries, tried_at_ms): (u32, i64), now_ms: i64) -> bool {
     let (first, longest) = AGAIN_MS;
     let pause_ms = first.saturating_mul(1 << tries.min(16)).min(longest);

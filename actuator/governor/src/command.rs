@@ -26,12 +26,15 @@ pub struct Command {
     pub run: RunId,
     /// What to do.
     pub plan: Plan,
-    /// The decision that it came from; empty: a person asked for it.
+    /// The decision that it came from; empty where a person asked for it.
     #[serde(default)]
     pub decision: String,
     /// Epoch of the analyzer that decided; 0: a person asked for it.
     #[serde(default)]
     pub epoch: u64,
+    /// Number of the request that a person made; absent: a decision.
+    #[serde(default)]
+    pub request: Option<i64>,
     /// When it was decided, in milliseconds since 1970.
     pub issued_at_ms: i64,
     /// When it is too old to be started, in milliseconds since 1970.
@@ -56,12 +59,12 @@ pub struct Numbers {
 pub struct Rollback<'a> {
     /// The job.
     pub job: &'a JobKey,
-    /// The size to go back to, by vertex id.
-    pub to: &'a BTreeMap<String, u32>,
+    /// The plan that is to be undone: its sizes of before come back.
+    pub undo: &'a Plan,
+    /// Number of the request.
+    pub request: i64,
     /// Number of the plan; no other plan of the job has it.
     pub number: u64,
-    /// Expected length of the stop, in milliseconds.
-    pub expected_stop_ms: i64,
     /// When it was asked for, in milliseconds since 1970.
     pub asked_at_ms: i64,
 }
@@ -91,6 +94,7 @@ impl Command {
             plan,
             decision: decision.id.clone(),
             epoch: decision.epoch,
+            request: None,
             issued_at_ms: decision.decided_at_ms,
             expires_at_ms: decision.decided_at_ms.saturating_add(expires_after_ms),
             settle_deadline_ms: numbers.settle_deadline_ms,
@@ -112,7 +116,7 @@ impl Command {
             vertices,
             direction: if grows { Direction::Grow } else { Direction::Shrink },
             short_of_slots: false,
-            expected_stop_ms: wish.expected_stop_ms,
+            expected_stop_ms: wish.undo.expected_stop_ms,
             // A person wants it back whatever it does to throughput, so there is nothing to compare with.
             throughput_per_second: 0.0,
             backlog: seen.backlog(),
@@ -124,6 +128,7 @@ impl Command {
             plan,
             decision: String::new(),
             epoch: 0,
+            request: Some(wish.request),
             issued_at_ms: wish.asked_at_ms,
             expires_at_ms: wish.asked_at_ms.saturating_add(EXPIRES_AFTER_MS),
             settle_deadline_ms: numbers.settle_deadline_ms,
@@ -134,7 +139,7 @@ impl Command {
     /// Whether a person asked for it.
     #[must_use]
     pub fn is_from_person(&self) -> bool {
-        self.decision.is_empty()
+        self.request.is_some()
     }
 
     /// Parallelism before, by vertex id.
@@ -144,22 +149,18 @@ impl Command {
     }
 }
 
-/// The vertices of a way back.
+/// The vertices of a way back, in the order of the plan that is undone.
 fn planned(wish: &Rollback<'_>, seen: &Observation) -> Result<Vec<PlannedVertex>, Refusal> {
-    if !seen.vertices.keys().eq(wish.to.keys()) {
-        return Err(Refusal::new("graph_changed", wording::graph_changed()));
+    let changed = || Refusal::new("graph_changed", wording::graph_changed());
+    let back = |undone: &PlannedVertex| {
+        let running = seen.vertices.get(&undone.id).ok_or_else(changed)?;
+        let (id, name) = (undone.id.clone(), running.name.clone());
+        Ok(PlannedVertex { id, name, from: running.parallelism, to: undone.from })
+    };
+    let vertices: Vec<PlannedVertex> = wish.undo.vertices.iter().map(back).collect::<Result<_, Refusal>>()?;
+    if vertices.len() != seen.vertices.len() {
+        return Err(changed());
     }
-    let vertices: Vec<PlannedVertex> = seen
-        .vertices
-        .iter()
-        .zip(wish.to.values())
-        .map(|((id, vertex), &to)| PlannedVertex {
-            id: id.clone(),
-            name: vertex.name.clone(),
-            from: vertex.parallelism,
-            to,
-        })
-        .collect();
     if vertices.iter().all(|vertex| vertex.from == vertex.to) {
         return Err(Refusal::new("nothing_to_do", "the job runs at that size already; there is nothing to do".into()));
     }

@@ -1,7 +1,8 @@
 //! Admission and the life cycle of an action.
 //!
-//! Everything here is a function of its arguments: time is one of them, and nothing is read or written. Whoever calls has three
-//! things to do: observe the job, store the action that a [`Step`] gives *before* its effect is carried out, carry it out.
+//! Everything here is a function of its arguments: time is one of them, and nothing is read or written. Whoever calls
+//! has three things to do: observe the job, store the action that a [`Step`] gives *before* its effect is carried out,
+//! carry it out.
 //!
 //! 1. A [`Command`] is made of a decision, or of what a person asked for.
 //! 2. [`admit`] compares it with what is seen of the job now, and with what people have said: go, wait or refuse.
@@ -15,9 +16,9 @@
 //!                                                                      rolling back ─▶ rolled back, failed
 //! ```
 //!
-//! Whether an effect took place is never remembered, only observed: after a crash between storing and doing, the requirements
-//! and checkpoints that Flink shows say what is still to be done. So an effect can be repeated, but never after the end of an
-//! action and never with another target, except for the one way back.
+//! Whether an effect took place is never remembered, only observed: after a crash between storing and doing, the
+//! requirements and checkpoints that Flink shows say what is still to be done. So an effect can be repeated, but never
+//! after the end of an action and never with another target, except for the one way back.
 
 mod action;
 mod admission;

@@ -185,7 +185,8 @@ impl Observation {
         self.requirements.as_ref().map(uppers)
     }
 
-    /// Whether the vertices are other ones than those of `parallelism`. Nothing is concluded while the job is not settled.
+    /// Whether the vertices are other ones than those of `parallelism`. Nothing is concluded while the job is not
+    /// settled.
     #[must_use]
     pub fn is_other_graph(&self, parallelism: &BTreeMap<String, u32>) -> bool {
         self.is_settled() && !self.vertices.keys().eq(parallelism.keys())
@@ -201,8 +202,8 @@ impl Observation {
         }
     }
 
-    /// Whether a change of requirements waits for a completed checkpoint (from Flink 2.0 on). Before, it restarts the job at
-    /// once, and everything since the last checkpoint is read again. An unknown version counts as a new one.
+    /// Whether a change of requirements waits for a completed checkpoint (from Flink 2.0 on). Before, it restarts the
+    /// job at once, and everything since the last checkpoint is read again. An unknown version counts as a new one.
     #[must_use]
     pub fn rescale_waits_for_checkpoint(&self) -> bool {
         self.version().is_none_or(|version| version >= (2, 0))

@@ -8,7 +8,8 @@ use crate::observation::Observation;
 const FALLS_OF_A_LOOP: u32 = 3;
 /// Shortest patience with a job of which nothing moves, in milliseconds.
 const SHORTEST_PATIENCE_MS: i64 = 30_000;
-/// How much longer a subtask that restores its state is given: large state takes minutes, and starting over takes them again.
+/// How much longer a subtask that restores its state is given: large state takes minutes, and starting over takes them
+/// again.
 const RESTORING_FACTOR: i64 = 10;
 
 /// Whether a restart advances: a job that still does is left alone.

@@ -6,8 +6,8 @@ use crate::observation::{Observation, uppers};
 use crate::progress::Progress;
 use crate::wording;
 
-/// Restores the requirements of before. Whoever calls has made sure that it is the same run and graph, and that no restart
-/// advances.
+/// Restores the requirements of before. Whoever calls has made sure that it is the same run and graph, and that no
+/// restart advances.
 pub(crate) fn roll_back(mut action: Action, seen: &Observation, now_ms: i64, why: &str) -> Step {
     action.deadline_ms = deadline(&action, seen, now_ms);
     action.progress = Progress::from(now_ms);

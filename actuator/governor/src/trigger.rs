@@ -8,8 +8,8 @@ use crate::observation::Observation;
 
 /// A request that left no trace is sent again after this, under the same id: it may not have been sent at all.
 const SAME_AGAIN_MS: i64 = 2_000;
-/// A checkpoint that led to nothing, or failed, is followed by another one after this at the earliest, in milliseconds. It
-/// doubles each time: what a rescale waits for may be a cool-down, during which checkpoints are in vain.
+/// A checkpoint that led to nothing, or failed, is followed by another one after this at the earliest, in milliseconds.
+/// It doubles each time: what a rescale waits for may be a cool-down, during which checkpoints are in vain.
 const NEXT_AFTER_MS: i64 = 5_000;
 /// The longest time between two checkpoints that an action asks for, in milliseconds.
 const LONGEST_MS: i64 = 60_000;
@@ -28,7 +28,8 @@ pub struct Trigger {
     pub sent_at_ms: i64,
 }
 
-/// The id under which the `index`th checkpoint of a command is asked for: Flink takes one for each id, however often it is sent.
+/// The id under which the `index`th checkpoint of a command is asked for: Flink takes one for each id, however often it
+/// is sent.
 #[must_use]
 pub fn trigger_id(command: &str, index: u32) -> String {
     format!("{:032x}", xxh3_128(format!("{command}\u{ff}checkpoint\u{ff}{index}").as_bytes()))

@@ -6,8 +6,8 @@ use crate::action::{Action, Phase, Step};
 use crate::observation::ObserveError;
 use crate::{refuse, wording};
 
-/// How long a job has to stay unknown before it counts as gone, in milliseconds: a JobManager that has just started does not
-/// know its jobs yet.
+/// How long a job has to stay unknown before it counts as gone, in milliseconds: a JobManager that has just started
+/// does not know its jobs yet.
 const GONE_AFTER_MS: i64 = 15_000;
 /// How long after its deadline an action waits for Flink to answer, in milliseconds. Nobody can act meanwhile either.
 const GIVE_UP_AFTER_MS: i64 = 3_600_000;

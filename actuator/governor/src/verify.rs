@@ -116,8 +116,8 @@ fn verified(mut action: Action, now_ms: i64, throughput: Option<f64>) -> Step {
 impl Verification {
     /// Takes one more sample in.
     ///
-    /// Only moments at which counters move are compared: Flink serves the same values until it fetches new ones, so a window
-    /// between any other moments would be measured by the wrong clock.
+    /// Only moments at which counters move are compared: Flink serves the same values until it fetches new ones, so a
+    /// window between any other moments would be measured by the wrong clock.
     fn judge(&mut self, action: &Action, seen: &Observation) -> Judgement {
         let Some(sample) = Sample::of(seen) else { return Judgement::Open };
         let Some(last) = self.last.take_if(|last| last.attempts == sample.attempts) else {

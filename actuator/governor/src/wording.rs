@@ -56,15 +56,16 @@ pub(crate) fn rollback_failed(action: &Action, why: &str) -> String {
 
 pub(crate) fn rival(action: &Action) -> String {
     format!(
-        "{} given up: somebody else has changed the job's requirements meanwhile, and those stay; make sure that one party \
-         scales it.",
+        "{} given up: somebody else has changed the job's requirements meanwhile, and those stay; make sure that one \
+         party scales it.",
         head(action)
     )
 }
 
 pub(crate) fn no_checkpoint(action: &Action) -> String {
     format!(
-        "{} not done: no checkpoint completed in time, and without one the job would read much again; see why none completes.",
+        "{} not done: no checkpoint completed in time, and without one the job would read much again; see why none \
+         completes.",
         head(action)
     )
 }

@@ -144,8 +144,8 @@ fn targets_that_cannot_be_had_are_refused() {
 #[test]
 fn a_person_gets_an_earlier_size_back() {
     let job = JobKey::new("prod", "wordcount");
-    let to = before();
-    let wish = Rollback { job: &job, to: &to, number: 9, expected_stop_ms: 2_000, asked_at_ms: T0 };
+    let undo = plan();
+    let wish = Rollback { job: &job, undo: &undo, request: 4, number: 9, asked_at_ms: T0 };
     let numbers = Numbers { settle_deadline_ms: 1, verify_for_ms: 1 };
     let seen = seen(&target(), T0);
     let command = Command::roll_back(&wish, &seen, numbers).unwrap();
@@ -159,7 +159,9 @@ fn a_person_gets_an_earlier_size_back() {
 
     let nothing = Command::roll_back(&wish, &common::seen(&before(), T0), numbers).unwrap_err();
     assert_eq!(nothing.word, "nothing_to_do");
-    let other = Rollback { to: &[("x".to_owned(), 1)].into(), ..wish };
+    let mut foreign = plan();
+    foreign.vertices[0].id = "x".into();
+    let other = Rollback { undo: &foreign, ..wish };
     assert_eq!(Command::roll_back(&other, &seen, numbers).unwrap_err().word, "graph_changed");
 }
 

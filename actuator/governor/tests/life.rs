@@ -74,8 +74,8 @@ fn success_is_told_with_before_after_stop_and_throughput() {
     assert_eq!(outcome.result, OutcomeResult::Verified);
     assert_eq!(
         outcome.sentence,
-        "wordcount: flatmap 1 -> 3, count 1 -> 5; runs at the target after a stop of 2.0 s (30 s expected), throughput 800/s \
-         (250/s before)."
+        "wordcount: flatmap 1 -> 3, count 1 -> 5; runs at the target after a stop of 2.0 s (30 s expected), throughput \
+         800/s (250/s before)."
     );
     assert_eq!((outcome.before, outcome.target, outcome.after), (before(), target(), target()));
     assert_eq!((outcome.stop_ms, outcome.short_of_slots), (Some(2_000), false));

@@ -1,0 +1,221 @@
+//! The actuator: one pass, and pass after pass.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+use weir_drivers::Driver;
+use weir_outbox::{Logs, Publisher};
+use weir_runtime::{Backoff, Clock};
+use weir_schemas::control::PolicyBook;
+use weir_schemas::identity::JobKey;
+use weir_store::{Controls, Store};
+
+use crate::ActuatorError;
+use crate::carry::{Carried, Carrier};
+use crate::inbox::Inbox;
+use crate::leases::Leases;
+use crate::office::{Held, Office};
+use crate::requests::Requests;
+use crate::rows::{self, OWNER};
+
+/// The actuator's section of the configuration.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// How long to wait before looking again when nothing was to be done, in milliseconds.
+    pub poll_ms: i64,
+    /// Jobs that are acted on at the same time.
+    pub concurrency: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { poll_ms: 150, concurrency: 16 }
+    }
+}
+
+/// What the actuator is put together from.
+pub struct Parts {
+    /// The control database.
+    pub store: Store,
+    /// The logs.
+    pub logs: Logs,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Policies and modes of the configuration.
+    pub book: PolicyBook,
+    /// The clusters that it acts on, by name.
+    pub drivers: BTreeMap<String, Arc<dyn Driver>>,
+    /// Names this process and no other, also none after a restart.
+    pub owner: String,
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StepReport {
+    /// Whether this process has the leases; without them it does nothing.
+    pub leads: bool,
+    /// Commands that were claimed.
+    pub claimed: u64,
+    /// Requests of people that were answered.
+    pub answered: u64,
+    /// Actions that were looked at.
+    pub looked: u64,
+    /// Rows that were published.
+    pub published: u64,
+}
+
+/// Claims commands, carries them out, tells what became of them.
+pub struct Actuator {
+    options: Options,
+    office: Office,
+    leases: Leases,
+    inbox: Inbox,
+    requests: Requests,
+    publisher: Publisher,
+    /// When actions are to be looked at again, by the monotonic clock; those that are not here are due.
+    due: BTreeMap<String, i64>,
+}
+
+impl Actuator {
+    /// An actuator that holds no lease yet.
+    #[must_use]
+    pub fn new(options: Options, parts: Parts) -> Self {
+        let Parts { store, logs, clock, book, drivers, owner } = parts;
+        let office = Office {
+            store: store.clone(),
+            logs: logs.clone(),
+            clock,
+            book,
+            drivers,
+            said: Controls::default(),
+            newest_epochs: BTreeMap::new(),
+        };
+        Self {
+            options,
+            leases: Leases::new(owner, office.drivers.keys().cloned()),
+            office,
+            inbox: Inbox::default(),
+            requests: Requests::default(),
+            publisher: Publisher::new(store, OWNER, logs),
+            due: BTreeMap::new(),
+        }
+    }
+
+    /// Goes on until it is told to stop. A pass that fails is tried again, later and later.
+    ///
+    /// An action that is under way is left as it is: whoever takes the lease next goes on with it.
+    ///
+    /// # Errors
+    /// Only if the leases cannot be given back at the end.
+    pub async fn run(mut self, stop: CancellationToken) -> Result<(), ActuatorError> {
+        let clock = Arc::clone(&self.office.clock);
+        let mut backoff = Backoff::new(200, 5_000);
+        while !stop.is_cancelled() {
+            let Some(passed) = stop.run_until_cancelled(self.step()).await else { break };
+            let pause_ms = match passed {
+                Ok(report) => {
+                    backoff.succeeded();
+                    if report.claimed + report.answered > 0 { 1 } else { self.options.poll_ms.max(1) }
+                }
+                Err(why) => {
+                    let pause_ms = backoff.failed();
+                    warn!(code = why.code(), %why, pause_ms, "a pass of the actuator failed; trying again");
+                    pause_ms
+                }
+            };
+            stop.run_until_cancelled(clock.sleep_ms(pause_ms)).await;
+        }
+        Ok(self.leases.give_back(&self.office.store).await?)
+    }
+
+    /// One pass: leases, decisions, requests, actions, what is to be told.
+    ///
+    /// # Errors
+    /// What failed first. A job that fails does not keep the others from being dealt with; the next pass goes on from
+    /// there.
+    pub async fn step(&mut self) -> Result<StepReport, ActuatorError> {
+        let passed = self.pass().await;
+        if passed.as_ref().is_err_and(ActuatorError::is_fenced) {
+            self.leases.forget();
+            self.stand_by();
+        }
+        passed
+    }
+
+    async fn pass(&mut self) -> Result<StepReport, ActuatorError> {
+        let leads = self.leases.hold(&self.office.store, self.office.clock.monotonic_ms()).await?;
+        let mut report = StepReport { leads, ..StepReport::default() };
+        if !report.leads {
+            self.stand_by();
+            return Ok(report);
+        }
+        self.office.listen().await?;
+        report.claimed = self.inbox.read(&mut self.office, &self.leases).await?;
+        report.answered = self.requests.answer(&self.office, &self.leases).await?;
+        let (looked, failed) = self.carry_on().await?;
+        report.looked = looked;
+        report.published = self.publisher.publish(self.office.clock.now_ms()).await?;
+        failed.map_or(Ok(report), Err)
+    }
+
+    /// Whoever leads meanwhile moves everything on: only the database knows then.
+    fn stand_by(&mut self) {
+        self.inbox.close();
+        self.due.clear();
+    }
+
+    /// Carries all open actions on, several jobs at a time. How many were looked at, and what failed first.
+    async fn carry_on(&mut self) -> Result<(u64, Option<ActuatorError>), ActuatorError> {
+        let jobs = self.open_actions().await?;
+        let now_ms = self.office.clock.monotonic_ms();
+        let (office, leases, due) = (&self.office, &self.leases, &self.due);
+        let is_due = |id: &str| due.get(id).is_none_or(|at_ms| *at_ms <= now_ms);
+        let passes = jobs.into_iter().filter_map(|(job, open)| {
+            let lease = leases.of(&job.cluster)?;
+            let carrier = Carrier { office, lease, trusted_until_ms: leases.trusted_until_ms() };
+            Some(async move { carrier.job(open, is_due).await })
+        });
+        let done: Vec<Result<Carried, ActuatorError>> =
+            futures::stream::iter(passes).buffer_unordered(self.options.concurrency.max(1)).collect().await;
+        let (mut looked, mut failed) = (0, None);
+        for job in done {
+            match job {
+                Ok(carried) => {
+                    for (id, look_again_ms) in carried.looked {
+                        looked += 1;
+                        self.due.insert(id, self.office.clock.monotonic_ms().saturating_add(look_again_ms));
+                    }
+                }
+                Err(why) => failed = failed.or(Some(why)),
+            }
+        }
+        Ok((looked, failed))
+    }
+
+    /// All open actions, by job, oldest first. A job with an action that cannot be read is left alone.
+    async fn open_actions(&mut self) -> Result<BTreeMap<JobKey, Vec<Held>>, ActuatorError> {
+        let rows = self.office.store.open_actions().await?;
+        self.due.retain(|id, _| rows.iter().any(|row| row.id == *id));
+        let mut jobs: BTreeMap<JobKey, Option<Vec<Held>>> = BTreeMap::new();
+        for row in rows {
+            let held = jobs.entry(row.job.clone()).or_insert_with(|| Some(Vec::new()));
+            match rows::action(&row) {
+                Ok(action) => {
+                    if let Some(held) = held {
+                        held.push(Held { action, created_ms: row.created_ms });
+                    }
+                }
+                Err(why) => {
+                    error!(job = %row.job, code = why.code(), %why, "the job is left alone");
+                    *held = None;
+                }
+            }
+        }
+        Ok(jobs.into_iter().filter_map(|(job, held)| Some((job, held?))).collect())
+    }
+}
