@@ -217,7 +217,6 @@ impl Analyzer {
                 partition.writer.append(&record, now_ms).await?;
             }
         }
-        gauge!(telemetry::JOBS).set(weir_schemas::num::float_len(jobs));
         gauge!(telemetry::FROZEN).set(if said.frozen { 1.0 } else { 0.0 });
         self.heard = Some(said.revision);
         self.jobs = jobs;
