@@ -30,6 +30,8 @@ pub(crate) struct SourceNames {
     pub(crate) pending: Vec<String>,
     /// Splits that metrics mention.
     pub(crate) splits: Option<u32>,
+    /// Whether the vertex had metrics at all; after a start it takes a moment until it has.
+    pub(crate) ready: bool,
 }
 
 /// Records that wait in front of a source.
@@ -135,6 +137,7 @@ async fn list_names(calls: &Calls<'_>, plan: &ReadPlan, source: &str) -> Result<
     Ok(SourceNames {
         pending: decode::pending_records_names(&names).into_iter().map(str::to_owned).collect(),
         splits: decode::split_count(&names).map(weir_schemas::num::count_u32),
+        ready: names.iter().any(|name| name == "numRecordsOut"),
     })
 }
 

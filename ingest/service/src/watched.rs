@@ -156,6 +156,11 @@ impl Watched {
         self.calm.feel(pulse, options.calm_after_ms) && reading.detail.state == "RUNNING"
     }
 
+    /// Nothing came of it: what it did meanwhile is unknown.
+    pub(crate) fn fell_silent(&mut self) {
+        self.calm.disturb();
+    }
+
     fn absorb_configuration(&mut self, reading: &mut JobReading) {
         if let Some(config) = reading.checkpoints_config.take() {
             self.checkpoint_interval_ms = config.and_then(|config| config.interval_ms);
@@ -175,7 +180,9 @@ impl Watched {
         if reading.listed.is_empty() {
             return;
         }
-        self.listings.count += 1;
+        if reading.listed.values().all(|names| names.ready) {
+            self.listings.count += 1;
+        }
         self.listings.last_ms = now_ms;
         for (source, mut names) in std::mem::take(&mut reading.listed) {
             if self.listings.count < 2 {

@@ -126,7 +126,7 @@ impl JobManagerConfig {
 }
 
 /// Another autoscaler that configuration entries switch on, in words.
-pub(crate) fn rival_in(entries: &BTreeMap<String, String>) -> Option<String> {
+pub(super) fn rival_in(entries: &BTreeMap<String, String>) -> Option<String> {
     let set = |key: &str, wanted: &str| entries.get(key).is_some_and(|value| value.trim().eq_ignore_ascii_case(wanted));
     ["job.autoscaler.", "kubernetes.operator.job.autoscaler."].into_iter().find_map(|prefix| {
         let enabled = format!("{prefix}enabled");

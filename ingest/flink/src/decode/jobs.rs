@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::config::rival_in;
 use super::lenient::{Entries, List, Loose, Number, Object, Written, document};
 use super::vertex::{RawIoMetrics, io_metrics};
 use super::{DecodeError, Decoded, IoMetrics, Problems};
@@ -148,6 +149,14 @@ pub struct JobConfig {
     pub restart_strategy: Option<String>,
     /// What the program set as its global parameters.
     pub user_config: BTreeMap<String, String>,
+}
+
+impl JobConfig {
+    /// Another autoscaler that the job itself is configured for, in words.
+    #[must_use]
+    pub fn rival(&self) -> Option<String> {
+        rival_in(&self.user_config)
+    }
 }
 
 #[derive(Deserialize, Default)]

@@ -61,7 +61,9 @@ pub struct Collector {
 }
 
 /// Without any job, a cluster is looked at this often, in milliseconds.
-const IDLE_MS: i64 = 5_000;
+const IDLE_MS: i64 = 2_000;
+/// Jobs are looked for at least at every second tick.
+const LOOK_TICKS: u64 = 2;
 /// Shortest time between two rounds that is chosen without being asked for, in milliseconds.
 const QUICKEST_MS: i64 = 1_000;
 /// Reading takes at most one part in so many of the time; a JobManager that is slower than that is read less often.
@@ -192,23 +194,29 @@ impl Collector {
         }
         self.tick += 1;
         let tick = self.tick;
-        self.jobs.values_mut().for_each(|job| job.due_tick = tick);
+        for job in self.jobs.values_mut() {
+            job.due_tick = tick;
+            job.fell_silent();
+        }
     }
 
     /// Chooses when the next round is: at the next tick at which a job is due, or when it is time to look for jobs.
     fn plan_next(&mut self, report: &mut RoundReport) {
         let quick_ms = self.quick_ms();
-        let slow =
-            report.due > 0 && report.read == 0 && report.refused.iter().all(|refusal| refusal.reason == "timeout");
-        if slow && !report.refused.is_empty() {
+        let late = report.refused.iter().filter(|refusal| refusal.reason == "timeout").count();
+        if late > 0 && late == report.due {
             report.next_ms = self.backoff.failed().max(quick_ms);
             self.tick += 1;
             return;
         }
-        self.backoff.succeeded();
-        let look_after = self.ticks_of(IDLE_MS).max(2);
-        let due_after = self.jobs.values().map(|job| job.due_tick.saturating_sub(self.tick)).min();
-        let ticks = due_after.unwrap_or(look_after).clamp(1, look_after);
+        if report.read > 0 || self.jobs.is_empty() {
+            self.backoff.succeeded();
+        }
+        let Some(due_tick) = self.jobs.values().map(|job| job.due_tick).min() else {
+            report.next_ms = IDLE_MS;
+            return;
+        };
+        let ticks = due_tick.saturating_sub(self.tick).clamp(1, LOOK_TICKS);
         self.tick += ticks;
         report.next_ms = quick_ms.saturating_mul(i64::try_from(ticks).unwrap_or(i64::MAX));
     }

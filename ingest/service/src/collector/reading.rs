@@ -51,7 +51,6 @@ impl Collector {
         }
         let fetched = self.fetch(calls).await?;
         self.read_all(due, &fetched, report).await;
-        self.took_ms = self.clock.monotonic_ms() - fetched.monotonic_ms - self.options.settle_ms;
         Ok(())
     }
 
@@ -174,6 +173,8 @@ impl Collector {
             }
         };
         let calm = job.absorb(&mut reading, now_ms, &self.options);
+        // Only what came counts: a job that hangs must not slow the others down.
+        self.took_ms = now_ms - fetched.monotonic_ms - self.options.settle_ms;
         job.once.succeeded(key);
         job.backoff.succeeded();
         job.told_gone = false;
@@ -230,6 +231,7 @@ impl Collector {
         let Some(job) = self.jobs.get_mut(run) else { return };
         job.once.failed(key, error.code(), &format!("the job cannot be read: {error}"));
         let pause_ms = job.backoff.failed();
+        job.fell_silent();
         job.told_gone = reason == "gone";
         let ticks = self.ticks_of(pause_ms);
         if let Some(job) = self.jobs.get_mut(run) {
