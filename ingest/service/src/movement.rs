@@ -1,18 +1,29 @@
 //! Whether all values of a reading come from one fetch. Pure.
 //!
 //! Busy, idle and back-pressured time of a subtask add up to its age at the moment of the fetch. So they move with every fetch,
-//! also where no record flows, and tell readings of different fetches apart.
+//! also where no record flows, and tell readings of different fetches apart. They also tell when the fetch was: Flink ignores our
+//! wish for one if somebody else, a person before Flink's page, has had one within the same refresh.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weir_flink::VertexId;
 use weir_flink::decode::{IoMetrics, VertexDetail};
+use weir_schemas::num;
 
 /// Ages of all subtasks in the last reading, with their attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Movement {
     ages: BTreeMap<(VertexId, u32), (u32, f64)>,
+    /// When the last fetch was asked for.
+    asked_ms: i64,
+    /// How much older the last readings were than the moment at which they were asked for, up to a constant.
+    delays: VecDeque<f64>,
 }
+
+/// Readings whose delays are compared. Some fetch among them was ours; clocks do not drift apart in so short a time.
+const COMPARED: usize = 8;
+/// Delays below this are the network's and the clocks', in milliseconds.
+const NO_DELAY_MS: f64 = 30.0;
 
 /// What a reading is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +62,37 @@ impl Movement {
         }
     }
 
-    /// Remembers a reading.
-    pub(crate) fn remember(&mut self, vertices: &BTreeMap<VertexId, VertexDetail>) {
-        let all = vertices.iter().flat_map(|(id, vertex)| {
-            ages(vertex).map(move |(index, attempt, age)| ((id.clone(), index), (attempt, age)))
-        });
-        self.ages = all.collect();
+    /// Remembers a reading whose fetch was asked for at `asked_ms`, by the monotonic clock. Says how long before that moment the
+    /// fetch really was, in milliseconds, as far as earlier readings show it.
+    pub(crate) fn remember(&mut self, vertices: &BTreeMap<VertexId, VertexDetail>, asked_ms: i64) -> i64 {
+        let asked_later = num::float_signed(asked_ms - self.asked_ms);
+        let mut changes: Vec<f64> = Vec::new();
+        let mut ages_now = BTreeMap::new();
+        for (id, vertex) in vertices {
+            for (index, attempt, age) in ages(vertex) {
+                let last = self.ages.get(&(id.clone(), index)).filter(|(last_attempt, _)| *last_attempt == attempt);
+                let grown = last.map(|(_, last_age)| age - last_age).filter(|grown| *grown > 0.0);
+                changes.extend(grown.map(|grown| asked_later - grown));
+                ages_now.insert((id.clone(), index), (attempt, age));
+            }
+        }
+        (self.ages, self.asked_ms) = (ages_now, asked_ms);
+        match (median(changes), self.delays.back()) {
+            (Some(change), Some(last)) => self.delays.push_back(last + change),
+            _ => self.delays = VecDeque::from([0.0]),
+        }
+        if self.delays.len() > COMPARED {
+            self.delays.pop_front();
+        }
+        let shortest = self.delays.iter().copied().fold(f64::INFINITY, f64::min);
+        let delay = self.delays.back().map_or(0.0, |last| last - shortest);
+        if delay < NO_DELAY_MS { 0 } else { num::round_i64(delay) }
     }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
 }
 
 /// Index, attempt and age of the subtasks that run and have one.
@@ -97,7 +132,7 @@ mod tests {
 
     fn judge(before: &[(&str, &[(u32, f64)])], now: &[(&str, &[(u32, f64)])]) -> Fetch {
         let mut movement = Movement::default();
-        movement.remember(&reading(before));
+        movement.remember(&reading(before), 0);
         movement.judge(&reading(now))
     }
 
@@ -125,5 +160,40 @@ mod tests {
         let before: &[(&str, &[(u32, f64)])] = &[("a", &[(0, 10.0), (0, 10.0)])];
         let still = BTreeSet::from([("a".to_owned(), 1)]);
         assert_eq!(judge(before, &[("a", &[(0, 20.0), (0, 10.0)])]), Fetch::New(still));
+    }
+
+    /// Delays that are told for fetches asked for each second that really were so long before.
+    fn delays(real: &[f64]) -> Vec<i64> {
+        let mut movement = Movement::default();
+        let at = |second: usize| 1_000 * i64::try_from(second).unwrap();
+        let age = |second: usize| 1_000.0 * num::float_len(second) + 5_000.0 - real[second];
+        (0..real.len())
+            .map(|second| {
+                let subtasks = [(0, age(second)), (0, age(second) + 7.0)];
+                movement.remember(&reading(&[("a", &subtasks)]), at(second))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_fetch_that_somebody_else_had_is_dated_when_it_was() {
+        assert_eq!(delays(&[0.0, 5.0, 0.0, 10.0, 0.0]), [0; 5], "jitter is no delay");
+        assert_eq!(delays(&[0.0, 0.0, 400.0, 300.0, 0.0]), [0, 0, 400, 300, 0]);
+        // The first one has nothing to be compared with.
+        assert_eq!(delays(&[900.0, 0.0, 0.0]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_are_no_delay() {
+        let drifting: Vec<f64> = (0..200).map(|second| f64::from(second) * 2.0).collect();
+        assert!(delays(&drifting).iter().all(|&delay| delay == 0));
+    }
+
+    #[test]
+    fn another_attempt_starts_the_comparison_anew() {
+        let mut movement = Movement::default();
+        movement.remember(&reading(&[("a", &[(0, 9_000.0)])]), 0);
+        assert_eq!(movement.remember(&reading(&[("a", &[(1, 10.0)])]), 1_000), 0);
+        assert_eq!(movement.remember(&reading(&[("a", &[(1, 610.0)])]), 2_000), 400);
     }
 }

@@ -71,6 +71,15 @@ pub(crate) enum Judgement {
     Refuse(String),
 }
 
+/// What a reading tells beside what is in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Absorbed {
+    /// Whether the job is calm.
+    pub(crate) calm: bool,
+    /// How long before it was asked for the fetch was, in milliseconds.
+    pub(crate) delay_ms: i64,
+}
+
 impl Watched {
     pub(crate) fn new(key: &JobKey, run: RunId, tick: u64, first_pause_ms: i64, options: &Options) -> Self {
         Self {
@@ -137,9 +146,15 @@ impl Watched {
         Judgement::Refuse(why)
     }
 
-    /// Takes a reading that is used. Says whether the job is calm.
-    pub(crate) fn absorb(&mut self, reading: &mut JobReading, now_ms: i64, options: &Options) -> bool {
-        self.movement.remember(&reading.vertices);
+    /// Takes a reading that is used, whose fetch was asked for at `asked_ms`.
+    pub(crate) fn absorb(
+        &mut self,
+        reading: &mut JobReading,
+        asked_ms: i64,
+        now_ms: i64,
+        options: &Options,
+    ) -> Absorbed {
+        let delay_ms = self.movement.remember(&reading.vertices, asked_ms);
         self.absorb_configuration(reading);
         self.absorb_names(reading, now_ms);
         let shape = shape(reading);
@@ -152,8 +167,10 @@ impl Watched {
             self.shape = Some(shape);
             self.calm.disturb();
         }
-        let pulse = Pulse { at_ms: now_ms, source_records: source_records(reading), pending: pending(reading) };
-        self.calm.feel(pulse, options.calm_after_ms) && reading.detail.state == "RUNNING"
+        let at_ms = asked_ms - delay_ms;
+        let pulse = Pulse { at_ms, source_records: source_records(reading), pending: pending(reading) };
+        let calm = self.calm.feel(pulse, options.calm_after_ms) && reading.detail.state == "RUNNING";
+        Absorbed { calm, delay_ms }
     }
 
     /// Nothing came of it: what it did meanwhile is unknown.

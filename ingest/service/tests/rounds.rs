@@ -125,6 +125,32 @@ async fn differences_of_counters_are_the_true_rates() {
 }
 
 #[tokio::test]
+async fn somebody_before_flinks_page_does_not_bend_the_rates() {
+    let sim = Sim::of_jobs(vec![Sim::job("a")]);
+    let watch = sim.watch();
+    let (visitor, clock, page) = (sim.clone(), sim.clock.join(), format!("/jobs/{}", Sim::job("a").id));
+    let visit = tokio::spawn(async move {
+        loop {
+            clock.sleep_ms(730).await;
+            let _ = weir_flink::FlinkApi::call(&visitor, weir_flink::Request::get(page.clone())).await;
+        }
+    });
+    // Between two rounds of a calm job there is time enough for a fetch of somebody else's, and then our wish is ignored.
+    watch.pass(140_000).await;
+    visit.abort();
+    let records = watch.records();
+    let all: Vec<&MetricBatch> = batches(&records).into_iter().map(|(_, batch)| batch).skip(8).collect();
+    let calm = all.iter().filter(|batch| batch.period_ms == 2_100).count();
+    let delayed = all.windows(2).filter(|pair| (pair[1].monotonic_ms - pair[0].monotonic_ms) % 1_050 > 100).count();
+    assert!(calm > 20 && delayed > 5, "{calm} calm, {delayed} not at their time");
+    for pair in all.windows(2) {
+        let seconds = f64::from(u32::try_from(pair[1].monotonic_ms - pair[0].monotonic_ms).unwrap()) / 1_000.0;
+        let rate = (records_out(pair[1], 0).unwrap() - records_out(pair[0], 0).unwrap()) / seconds;
+        assert!((rate - 400.0).abs() < 20.0, "{rate} over {seconds} s");
+    }
+}
+
+#[tokio::test]
 async fn a_calm_job_is_read_half_as_often_until_it_changes() {
     let sim = Sim::of_jobs(vec![Sim::job("a")]);
     let watch = sim.watch();

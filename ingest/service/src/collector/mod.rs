@@ -51,6 +51,8 @@ pub struct Collector {
     round: u64,
     /// Rounds are at least one tick apart; jobs are due at ticks, so that all that are due share a round.
     tick: u64,
+    /// Whether any fetch was asked for yet.
+    fetched_before: bool,
     /// How long the last reading took, in milliseconds.
     took_ms: i64,
     /// Whose turn it is among the TaskManagers.
@@ -93,6 +95,7 @@ impl Collector {
             jobs_running: 0,
             round: 0,
             tick: 0,
+            fetched_before: false,
             took_ms: 0,
             turn: 0,
             once: Once::default(),

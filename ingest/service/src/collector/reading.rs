@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use metrics::counter;
-use weir_flink::decode::{JobState, Scheduler};
-use weir_flink::{CallError, FlinkClient, FlinkError};
+use weir_flink::decode::{JobState, Scheduler, VertexDetail};
+use weir_flink::{CallError, FlinkClient, FlinkError, VertexId};
 use weir_runtime::{telemetry, within};
 use weir_schemas::identity::RunId;
 use weir_schemas::records::record::Body;
@@ -26,6 +26,9 @@ struct Fetched {
     at_ms: i64,
     /// By the monotonic clock.
     monotonic_ms: i64,
+    /// Whether it is the first one. Somebody may have had a fetch just before, ourselves at first contact even, and then this one
+    /// is older than it seems: nothing that needs its time can be learnt from it.
+    first: bool,
     task_managers: Vec<TaskManager>,
 }
 
@@ -78,7 +81,8 @@ impl Collector {
             self.problem("timeout");
         }
         self.turn = if task_managers.is_empty() { 0 } else { (self.turn + most) % task_managers.len() };
-        Ok(Fetched { at_ms, monotonic_ms, task_managers })
+        let first = !std::mem::replace(&mut self.fetched_before, true);
+        Ok(Fetched { at_ms, monotonic_ms, first, task_managers })
     }
 
     /// For how long all readings come from the same fetch, in milliseconds.
@@ -163,7 +167,7 @@ impl Collector {
         }
         let (now_ms, quick_ms, tick) = (self.clock.monotonic_ms(), self.quick_ms(), self.tick);
         let Some(job) = self.jobs.get_mut(run) else { return };
-        let stale = match job.judge(&reading) {
+        let mut stale = match job.judge(&reading) {
             Judgement::Use(stale) => stale,
             Judgement::Refuse(detail) => {
                 job.due_tick = tick + 1;
@@ -172,15 +176,21 @@ impl Collector {
                 return;
             }
         };
-        let calm = job.absorb(&mut reading, now_ms, &self.options);
+        if fetched.first {
+            stale = every_subtask(&reading);
+        }
+        let absorbed = job.absorb(&mut reading, fetched.monotonic_ms, now_ms, &self.options);
         // Only what came counts: a job that hangs must not slow the others down.
         self.took_ms = now_ms - fetched.monotonic_ms - self.options.settle_ms;
         job.once.succeeded(key);
         job.backoff.succeeded();
         job.told_gone = false;
-        let (ticks, period_ms) = if calm { (2, quick_ms.saturating_mul(2)) } else { (1, quick_ms) };
+        let (ticks, period_ms) = if absorbed.calm { (2, quick_ms.saturating_mul(2)) } else { (1, quick_ms) };
         job.due_tick = tick + ticks;
-        let parts = batch(&reading, &self.surroundings(run, fetched, &stale, period_ms));
+        let mut around = self.surroundings(run, fetched, &stale, period_ms);
+        around.fetched_at_ms -= absorbed.delay_ms;
+        around.monotonic_ms -= absorbed.delay_ms;
+        let parts = batch(&reading, &around);
         report.read += 1;
         counter!(telemetry::BATCHES, "cluster" => self.spec.name.clone()).increment(1);
         for part in parts {
@@ -192,7 +202,7 @@ impl Collector {
         &'a self,
         run: &'a RunId,
         fetched: &'a Fetched,
-        stale: &'a BTreeSet<(weir_flink::VertexId, u32)>,
+        stale: &'a BTreeSet<(VertexId, u32)>,
         period_ms: i64,
     ) -> Surroundings<'a> {
         let job = &self.jobs[run];
@@ -249,4 +259,11 @@ impl Collector {
     fn problem(&self, reason: &'static str) {
         counter!(telemetry::INPUT_PROBLEMS, "cluster" => self.spec.name.clone(), "reason" => reason).increment(1);
     }
+}
+
+fn every_subtask(reading: &JobReading) -> BTreeSet<(VertexId, u32)> {
+    let subtasks = |(id, vertex): (&VertexId, &VertexDetail)| {
+        vertex.subtasks.iter().map(|subtask| (id.clone(), subtask.index)).collect::<Vec<_>>()
+    };
+    reading.vertices.iter().flat_map(subtasks).collect()
 }
