@@ -1,5 +1,5 @@
-//! Actions as people read them. The actuator keeps the rest of an action as JSON; what is shown of it is read here, and what
-//! a newer version added is passed over.
+//! Actions as people read them. The actuator keeps the rest of an action as JSON; what is shown of it is read here, and
+//! what a newer version added is passed over.
 
 use serde::{Deserialize, Serialize};
 use weir_schemas::decision::Plan;

@@ -38,7 +38,10 @@ pub enum CommandError {
         hint: &'static str,
     },
     /// A decision about another job.
-    #[error("{code}: decision {id} is about {actual}, not {job}: name that job, or leave --decision out", code = self.code())]
+    #[error(
+        "{code}: decision {id} is about {actual}, not {job}: name that job, or leave --decision out",
+        code = self.code()
+    )]
     OtherJob {
         /// The decision.
         id: String,

@@ -12,7 +12,7 @@ use weir_schemas::report::{
 use weir_store::{ActionRow, Store};
 
 use super::action::{AWAITS_APPROVAL, progress};
-use super::status::health_word;
+use super::status::{STALE_AFTER_MS, health_word};
 use super::{CommandError, Global, names};
 use crate::output::{Output, Sheet, age, json, moment, short_id, table, words};
 
@@ -41,7 +41,11 @@ pub(super) async fn run(
     }
     let actions = store.actions(&job, LOOKED_AT).await?;
     let action = actions.into_iter().find(|row| row.decision_id == decision.id);
-    let sheet = sheet(&decision, action.as_ref(), global.now_ms);
+    let mut sheet = sheet(&decision, action.as_ref(), global.now_ms);
+    if id.is_none() && global.now_ms.saturating_sub(decision.decided_at_ms) > STALE_AFTER_MS {
+        sheet
+            .line("stale", "nothing newer was decided: see that `weir run` runs on this data, and reaches the cluster");
+    }
     Ok(out.write_all(sheet.text().as_bytes())?)
 }
 
@@ -211,8 +215,8 @@ fn cost_text(cost: &Cost) -> String {
 }
 
 fn rule(rule: &RuleOutcome) -> String {
-    let held = if rule.held { "holds" } else { "broken" };
-    format!("{} {held}: {}", words(&rule.rule), rule.detail)
+    let held = if rule.held { "held   " } else { "broken " };
+    format!("{held} {}: {}", words(&rule.rule), rule.detail)
 }
 
 fn action_text(action: &ActionRow, now_ms: i64) -> String {

@@ -23,9 +23,9 @@ enum Kind {
     Said,
     /// A verdict, or what becomes of it, changed.
     Decision,
-    /// A command was claimed.
+    /// A command was claimed, or is under way.
     Action,
-    /// How far it has come, or what became of it.
+    /// What became of it.
     Outcome,
 }
 
@@ -76,8 +76,11 @@ fn decided(decision: &Decision) -> Entry {
     Entry::new(decision.decided_at_ms, Kind::Decision, &decision.id, decision.sentence.clone())
 }
 
-/// When it was claimed, and what became of it since.
+/// When it was claimed, and what became of it since. One that is not over is one entry, which tells how far it is.
 fn acted(row: &ActionRow) -> Vec<Entry> {
+    if row.open {
+        return vec![Entry::new(row.created_ms, Kind::Action, &row.id, progress(row))];
+    }
     let claimed = Entry::new(row.created_ms, Kind::Action, &row.id, format!("{}: claimed", change(row)));
     let outcome = Entry::new(row.updated_ms, Kind::Outcome, &row.id, progress(row));
     vec![outcome, claimed]

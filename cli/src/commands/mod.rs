@@ -17,10 +17,10 @@ use weir_schemas::control::Mode;
 use weir_store::{RequestKind, Store};
 
 pub use error::CommandError;
+pub use requests::Ask;
 
 use crate::exit::Exit;
 use crate::output::Output;
-use requests::Ask;
 
 /// What can be asked of the control database.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
@@ -28,9 +28,9 @@ pub enum Command {
     /// List all jobs: health, size, mode, verdict, and what is under way.
     ///
     /// One line for each job. With `--output json`: `frozen`, and `jobs` with `job`, `health`, `parallelism` (a list of
-    /// `vertex` and `parallelism`), `mode` (null: the configuration's), `paused`, `verdict`, `disposition`, `sentence`,
-    /// `decision`, `decided_at_ms`, `sampled_at_ms`, `stale`, and `action` (`id`, `state`, `open`, `updated_ms`). What is
-    /// not known is null.
+    /// `vertex` and `parallelism`), `mode` (null: the configuration's), `paused`, `verdict`, `disposition`, `gate`
+    /// (what withholds it), `sentence`, `decision`, `decided_at_ms`, `sampled_at_ms`, `stale`, and `action` (`id`,
+    /// `state`, `open`, `updated_ms`). What is not known is null.
     Status,
     /// Explain a decision about a job: everything from what was measured to what becomes of it.
     ///
@@ -44,8 +44,8 @@ pub enum Command {
     },
     /// Tell what happened to a job: verdicts that changed, actions and their outcomes, what people said. Newest last.
     ///
-    /// With `--output json`: a list of entries with `at_ms`, `time`, `kind` (`said`, `decision`, `action` or `outcome`),
-    /// `id` (of the decision or action; empty otherwise) and `sentence`.
+    /// With `--output json`: a list of entries with `at_ms`, `time`, `kind` (`said`, `decision`, `action` or
+    /// `outcome`), `id` (of the decision or action; empty otherwise) and `sentence`.
     History {
         /// The job: cluster/namespace/name, or a name that is unique.
         job: String,

@@ -15,7 +15,7 @@ use super::{CommandError, Global};
 use crate::output::{Output, Sheet, age, json, short_id, table, words};
 
 /// Samples older than this are stale, in milliseconds.
-const STALE_AFTER_MS: i64 = 60_000;
+pub(super) const STALE_AFTER_MS: i64 = 60_000;
 /// Vertices, or changes of vertices, that a line shows; the rest is counted.
 const SHOWN: usize = 6;
 const HEADER: [&str; 7] = ["JOB", "HEALTH", "PARALLELISM", "MODE", "VERDICT", "SAMPLED", "ACTION"];
@@ -35,7 +35,8 @@ struct JobStatus {
     mode: Option<Mode>,
     paused: bool,
     verdict: Option<String>,
-    disposition: Option<String>,
+    disposition: Option<&'static str>,
+    gate: Option<String>,
     sentence: Option<String>,
     decision: Option<String>,
     decided_at_ms: Option<i64>,
@@ -97,7 +98,10 @@ fn judged(seen: &JobRow, decision: Option<&Decision>) -> JobStatus {
         mode: None,
         paused: false,
         verdict: decision.map(|it| it.verdict.word()),
-        disposition: decision.map(|it| it.disposition.to_string()),
+        disposition: decision.map(|it| disposition_word(&it.disposition)),
+        gate: decision.and_then(|it| {
+            if let Disposition::Withheld { gate } = &it.disposition { Some(gate.clone()) } else { None }
+        }),
         sentence: decision.map(|it| it.sentence.clone()),
         decision: decision.map(|it| it.id.clone()),
         decided_at_ms: decision.map(|it| it.decided_at_ms),
@@ -191,6 +195,17 @@ fn brief(action: &Brief, now_ms: i64) -> String {
         format!("{state} ({id})")
     } else {
         format!("{state} {} ago ({id})", age(action.updated_ms, now_ms))
+    }
+}
+
+/// The word that decisions carry for it.
+fn disposition_word(disposition: &Disposition) -> &'static str {
+    match disposition {
+        Disposition::Nothing => "nothing",
+        Disposition::Act => "act",
+        Disposition::Recommend => "recommend",
+        Disposition::AwaitsApproval => "awaits_approval",
+        Disposition::Withheld { .. } => "withheld",
     }
 }
 
