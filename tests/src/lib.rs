@@ -1,0 +1,29 @@
+//! What tests on real servers have in common.
+//!
+//! - [`FlinkCluster`]: a real Flink, started by `dev/flink`, and gone when it is dropped;
+//! - [`wait_until`]: waits for a condition;
+//! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on should stop there"
+)]
+
+mod cluster;
+mod job;
+mod wait;
+mod world;
+
+pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
+pub use job::{FlinkJob, Load};
+pub use wait::wait_until;
+pub use world::{BoxFuture, RealFlink, Shape, SimulatedFlink, World, until};
+
+/// Versions of Flink that tests run on: those in `WEIR_FLINK_VERSIONS`, separated by spaces, else the oldest and the newest.
+#[must_use]
+pub fn flink_versions() -> Vec<String> {
+    let asked = std::env::var("WEIR_FLINK_VERSIONS").unwrap_or_default();
+    let asked = if asked.trim().is_empty() { "1.18.1 2.3.0".to_owned() } else { asked };
+    asked.split_whitespace().map(str::to_owned).collect()
+}
