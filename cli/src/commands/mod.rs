@@ -25,14 +25,14 @@ use crate::output::Output;
 /// What can be asked of the control database.
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum Command {
-    /// List all jobs: health, size, mode, verdict, and what is under way.
+    /// Lists all jobs: health, size, mode, verdict, and what is under way.
     ///
     /// One line for each job. With `--output json`: `frozen`, and `jobs` with `job`, `health`, `parallelism` (a list of
     /// `vertex` and `parallelism`), `mode` (null: the configuration's), `paused`, `verdict`, `disposition`, `gate`
     /// (what withholds it), `sentence`, `decision`, `decided_at_ms`, `sampled_at_ms`, `stale`, and `action` (`id`,
     /// `state`, `open`, `updated_ms`). What is not known is null.
     Status,
-    /// Explain a decision about a job: everything from what was measured to what becomes of it.
+    /// Explains a decision about a job: everything from what was measured to what becomes of it.
     ///
     /// With `--output json` the decision is printed as it is stored.
     Explain {
@@ -42,7 +42,7 @@ pub enum Command {
         #[arg(long, value_name = "ID")]
         decision: Option<String>,
     },
-    /// Tell what happened to a job: verdicts that changed, actions and their outcomes, what people said. Newest last.
+    /// Tells what happened to a job: verdicts that changed, actions and their outcomes, what people said. Newest last.
     ///
     /// With `--output json`: a list of entries with `at_ms`, `time`, `kind` (`said`, `decision`, `action` or
     /// `outcome`), `id` (of the decision or action; empty otherwise) and `sentence`.
@@ -53,7 +53,7 @@ pub enum Command {
         #[arg(long, short = 'n', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// Set how far Weir may go with a job.
+    /// Sets how far Weir may go with a job.
     Mode {
         /// The job: cluster/namespace/name, or a name that is unique. A full key may name a job that was not seen yet.
         job: String,
@@ -61,22 +61,22 @@ pub enum Command {
         #[arg(value_name = "observe|recommend|approve|auto")]
         mode: Mode,
     },
-    /// Stop acting on all jobs until `weir unfreeze`.
+    /// Stops acting on all jobs until `weir unfreeze`.
     Freeze,
-    /// Act on jobs again.
+    /// Acts on jobs again.
     Unfreeze,
-    /// Carry out an action that awaits approval.
+    /// Carries out an action that awaits approval.
     Approve(Ask),
-    /// Drop an action that awaits approval.
+    /// Drops an action that awaits approval.
     Reject(Ask),
-    /// Undo the last action on a job.
+    /// Undoes the last action on a job.
     Rollback(Ask),
-    /// Judge a job, but do not act on it until `weir resume`.
+    /// Judges a job, but does not act on it until `weir resume`.
     Pause {
         /// The job: cluster/namespace/name, or a name that is unique. A full key may name a job that was not seen yet.
         job: String,
     },
-    /// Act on a paused job again.
+    /// Acts on a paused job again.
     Resume {
         /// The job: cluster/namespace/name, or a name that is unique.
         job: String,
