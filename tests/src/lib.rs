@@ -12,12 +12,15 @@
 
 mod cluster;
 mod job;
+pub mod scenario;
 mod wait;
+mod weir;
 mod world;
 
 pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
 pub use job::{FlinkJob, Load};
 pub use wait::wait_until;
+pub use weir::Weir;
 pub use world::{BoxFuture, RealFlink, Shape, SimulatedFlink, World, until};
 
 /// Versions of Flink that tests run on: those in `WEIR_FLINK_VERSIONS`, separated by spaces, else the oldest and the newest.

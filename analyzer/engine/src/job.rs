@@ -16,6 +16,8 @@ use crate::shrink::NeededOfLate;
 
 /// How far back intervals are kept, in milliseconds: the longest pair of half-windows.
 const KEPT_MS: i64 = 240_000;
+/// After so many periods without a round the data are stale.
+const STALE_PERIODS: i64 = 3;
 /// How far back restarts are remembered, in milliseconds.
 const DAY_MS: i64 = 86_400_000;
 
@@ -205,11 +207,18 @@ impl JobState {
         self.our_requirements = Some(seen.clone());
     }
 
-    /// Takes in that nothing came of the job in a round.
-    pub(crate) fn fold_silence(&mut self, silence: &Silence) {
+    /// Takes in that nothing came of the job in a round. One round more or less says nothing; three periods without any are a gap.
+    pub(crate) fn fold_silence(&mut self, silence: &Silence, now_ms: i64) {
+        let ended = matches!(silence.reason.as_str(), "gone" | "finished");
+        let stale = self.newest.as_ref().is_none_or(|sample| {
+            now_ms - sample.facts.fetched_at_ms > STALE_PERIODS * sample.facts.period_ms.max(sample.facts.refresh_ms)
+        });
+        if !ended && !stale {
+            return;
+        }
         self.flaws.clear();
         self.flaws.insert(silence.reason.clone(), silence.detail.clone());
-        if matches!(silence.reason.as_str(), "gone" | "finished") {
+        if ended {
             self.running_since_ms = None;
             self.intervals.clear();
         }

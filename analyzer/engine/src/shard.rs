@@ -50,7 +50,7 @@ fn refused(word: &str, detail: impl Into<String>) -> Folded {
 impl Shard {
     /// Takes a record in. Whatever is wrong with it, only it is lost.
     pub fn fold(&mut self, record: Record) -> Folded {
-        let Record { producer, sequence, time_ms: _, job, body } = record;
+        let Record { producer, sequence, time_ms, job, body } = record;
         if self.sequences.get(&producer).is_some_and(|last| sequence <= *last) {
             return refused("duplicate", format!("record {sequence} of {producer} came again"));
         }
@@ -67,7 +67,7 @@ impl Shard {
                 Err(word) => refused(&word, format!("a round of {key} was refused: {}", word.replace('_', " "))),
             },
             Some(Body::Silence(silence)) => {
-                state.fold_silence(&silence);
+                state.fold_silence(&silence, time_ms);
                 Folded::Judge(key)
             }
             Some(Body::OutcomeJson(json)) => match serde_json::from_slice::<Outcome>(&json) {

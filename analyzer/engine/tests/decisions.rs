@@ -265,7 +265,12 @@ fn a_job_that_is_down_or_silent_is_held() {
     world.watch(3);
     world.state = "RESTARTING".into();
     assert_eq!(because(&world.second().unwrap()), "not_running");
+    world.state = "RUNNING".into();
+    world.watch(10);
+    assert_ne!(because(&world.silence("mixed").unwrap()), "mixed", "one round more or less says nothing");
+    world.now_ms += 4_000;
     assert_eq!(because(&world.silence("unreachable").unwrap()), "unreachable");
+    assert_eq!(because(&world.silence("finished").unwrap()), "finished");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use weir_runtime::telemetry;
 use weir_schemas::decision::Verdict;
 use weir_schemas::event::CloudEvent;
 use weir_schemas::identity::{JobKey, RunId};
+use weir_schemas::records::record::Body;
 use weir_schemas::wire;
 use weir_store::{Checkpoint, Commit, DecisionWrite, Lease, OutboxWrite, Store};
 use weir_streams::{LogError, LogReader, LogWriter, Record, StoredPosition};
@@ -132,12 +133,14 @@ impl Partition {
             position,
             epoch: self.lease.epoch,
         };
+        let may_have_plans = matches!(record.body, Some(Body::OutcomeJson(_)));
         if let Ok(job) = record.job.parse::<JobKey>()
-            && !self.shard.jobs.contains_key(&job)
+            && (may_have_plans || !self.shard.jobs.contains_key(&job))
         {
-            // Plan numbers never start again, not even when the state was lost.
+            // Plan numbers never start again, not even when the state was lost; and people make plans too.
             let plans = self.store.max_plan_number(&job).await?;
-            self.shard.jobs.entry(job).or_default().plans = plans;
+            let state = self.shard.jobs.entry(job).or_default();
+            state.plans = state.plans.max(plans);
         }
         counter!(telemetry::RECORDS_FOLDED).increment(1);
         match self.shard.fold(record) {
