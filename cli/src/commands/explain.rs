@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use weir_schemas::decision::{Decision, Verdict};
+use weir_schemas::decision::{Decision, Verdict, command_id};
 use weir_schemas::identity::JobKey;
 use weir_schemas::num::{short, short_time};
 use weir_schemas::report::{
@@ -40,8 +40,10 @@ pub(super) async fn run(
         return Ok(json(out, &decision)?);
     }
     let actions = store.actions(&job, LOOKED_AT).await?;
-    let action = actions.into_iter().find(|row| row.decision_id == decision.id);
-    let mut sheet = sheet(&decision, action.as_ref(), global.now_ms);
+    let action = actions.iter().find(|row| is_of(row, &decision));
+    // What is under way concerns whoever asks how the job is now, whichever decision it came from.
+    let action = action.or_else(|| actions.iter().find(|row| row.open && id.is_none()));
+    let mut sheet = sheet(&decision, action, global.now_ms);
     if id.is_none() && global.now_ms.saturating_sub(decision.decided_at_ms) > STALE_AFTER_MS {
         sheet
             .line("stale", "nothing newer was decided: see that `weir run` runs on this data, and reaches the cluster");
@@ -55,6 +57,12 @@ fn of_job(decision: Decision, job: &JobKey) -> Result<Decision, CommandError> {
     }
     let id = short_id(&decision.id).into();
     Err(CommandError::OtherJob { id, actual: decision.job.to_string(), job: job.to_string() })
+}
+
+/// Whether an action carries a decision out. While a plan waits, later decisions say the same, so that the plan counts.
+fn is_of(action: &ActionRow, decision: &Decision) -> bool {
+    let command = decision.verdict.plan().map(|plan| command_id(&decision.job, plan));
+    action.decision_id == decision.id || command.as_ref() == Some(&action.id)
 }
 
 fn no_decision(job: &JobKey) -> CommandError {

@@ -1,7 +1,7 @@
-use weir_schemas::decision::Disposition;
+use weir_schemas::decision::{Disposition, command_id};
 use weir_schemas::report::Step;
 
-use crate::home::{Home, action, cannot_help, grow, hold, shrink};
+use crate::home::{Home, action, cannot_help, grow, hold, shrink, wordcount};
 
 #[tokio::test]
 async fn growth_that_awaits_approval_says_how_to_give_it() {
@@ -112,4 +112,30 @@ async fn a_latest_decision_that_is_old_says_that_nobody_judges_any_more() {
     // Whoever asks for a decision by its id knows that it is old.
     let asked = home.text(&format!("explain orders --decision {}", old.id)).await;
     assert!(!asked.contains("stale"), "{asked}");
+}
+
+#[tokio::test]
+async fn a_plan_that_is_told_again_keeps_its_action() {
+    let home = Home::new().await;
+    let again = grow(Disposition::AwaitsApproval);
+    let (id, older) = (command_id(&again.job, again.verdict.plan().unwrap()), "01d0000000000000");
+    home.acted(&action("aa00000000000000", 7, "verified", "")).await;
+    home.acted(&action(&id, 1, "awaits_approval", older)).await;
+    home.decided(&[again]).await;
+    let text = home.text("explain wordcount").await;
+    assert!(text.contains(&format!("action       {} awaits approval", &id[..8])), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_told_with_the_latest_decision_alone() {
+    let home = Home::new().await;
+    let mut held = hold();
+    held.job = wordcount();
+    let id = held.id.clone();
+    home.decided(&[held]).await;
+    home.acted(&action("aa00000000000000", 1, "verifying", "01d0000000000000")).await;
+    assert!(
+        home.text("explain wordcount").await.contains("action       aa000000 flatmap 1 -> 3, count 1 -> 5: verifying")
+    );
+    assert!(!home.text(&format!("explain wordcount --decision {id}")).await.contains("verifying"));
 }
