@@ -33,9 +33,6 @@ const START_MS: i64 = 1_767_225_600_000;
 /// Virtual seconds a second, unless said otherwise.
 const DEFAULT_SPEED: f64 = 20.0;
 
-/// Reasons to hold that pass by themselves within seconds.
-const PASSING: [&str; 5] = ["measuring", "load_unsettled", "action_in_flight", "not_running", "not_measured"];
-
 /// Shows Weir scaling a simulated job.
 #[derive(Debug, Args)]
 pub struct DemoArgs {
@@ -210,8 +207,6 @@ impl Show<'_> {
         } else if event.kind == TYPE_DECISION {
             let decision: Decision = serde_json::from_value(event.data.clone())?;
             let word = match &decision.verdict {
-                // What only says that it is still looking is left out; the JSON output has all of it.
-                Verdict::Hold { because } if PASSING.contains(&because.as_str()) => return Ok(()),
                 Verdict::Hold { .. } => "hold",
                 Verdict::Rescale(_) => "decide",
                 Verdict::CannotHelp { .. } => "advise",

@@ -20,6 +20,11 @@ use crate::sample::Sample;
 use crate::window::{self, Halves};
 use crate::words;
 
+/// Reasons to hold that pass by themselves, and are told only if they have not after [`PATIENCE_MS`].
+const PASSING: [&str; 6] = ["measuring", "load_unsettled", "not_measured", "not_running", "action_in_flight", "mixed"];
+/// See [`PASSING`]; in milliseconds.
+const PATIENCE_MS: i64 = 30_000;
+
 /// Where and when a decision is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Context {
@@ -73,11 +78,25 @@ impl JobState {
             report,
             sentence,
         };
+        let changed = self.is_news(&decision);
+        self.commit_to(&decision);
+        Some(Judged { decision, changed })
+    }
+
+    /// Whether people are to be told: the verdict, its reason or its disposition differ from what they were told last. A reason
+    /// that passes by itself is told only when it does not.
+    fn is_news(&mut self, decision: &Decision) -> bool {
+        let passing = matches!(&decision.verdict, Verdict::Hold { because } if PASSING.contains(&because.as_str()));
+        let since_ms = *self.passing_since_ms.get_or_insert(decision.decided_at_ms);
+        if !passing {
+            self.passing_since_ms = None;
+        } else if decision.decided_at_ms - since_ms < PATIENCE_MS {
+            return false;
+        }
         let told = format!("{} / {}", decision.verdict.word(), decision.disposition);
         let changed = self.told.as_ref() != Some(&told);
         self.told = Some(told);
-        self.commit_to(&decision);
-        Some(Judged { decision, changed })
+        changed
     }
 
     /// Remembers what a decision sets in motion.
@@ -145,6 +164,14 @@ impl JobState {
                 grave: false,
             });
         }
+        let told_before = Interval::everything_told(&intervals);
+        if intervals.last().zip(told_before).is_some_and(|(newest, before)| !newest.tells_as_much_as(&before)) {
+            inputs.problems.push(Problem {
+                word: "incomplete".into(),
+                detail: "the newest round lacks counters that were told before".into(),
+                grave: false,
+            });
+        }
         if let Some(source) = arrivals.unsettled.first() {
             inputs.problems.push(Problem {
                 word: "load_unsettled".into(),
@@ -198,8 +225,10 @@ impl JobState {
             steps: vec![Step::Inputs(inputs), Step::Health(health), Step::Demand(demand), Step::Sizing(sizing)],
         };
         let current = sample.parallelism();
-        if limited.target == current {
-            let verdict = unchanged(sample, &report, &limited);
+        let waits = self.is_worth_waiting(sample, &report, context.now_ms);
+        if limited.target == current || waits {
+            let not_yet = || Verdict::Hold { because: "not_measured".into() };
+            let verdict = if waits { not_yet() } else { unchanged(sample, &report, &limited) };
             push_limits(&mut report, limited);
             return Findings { verdict, disposition: Disposition::Nothing, report };
         }
@@ -258,6 +287,12 @@ impl JobState {
         if quiet { most } else { latest }
     }
 
+    /// Whether a vertex that is not measured yet may well be in a moment: to grow without it would cost a second restart.
+    fn is_worth_waiting(&self, sample: &Sample, report: &Report, now_ms: i64) -> bool {
+        let running_ms = self.running_since_ms.map_or(0, |since| now_ms - since);
+        running_ms < PATIENCE_MS && has_unknown(sample, report)
+    }
+
     fn plan(&self, run: &RunId, sample: &Sample, report: &Report, limited: &Limited, policy: &Policy) -> Plan {
         let vertices: Vec<PlannedVertex> = sample
             .vertices
@@ -295,11 +330,8 @@ impl JobState {
 
 /// Why nothing is to be changed.
 fn unchanged(sample: &Sample, report: &Report, limited: &Limited) -> Verdict {
-    let sizing = report.sizing().cloned().unwrap_or_default();
     let overloaded = report.rules.iter().any(|rule| rule.rule == "keeps_up" && !rule.held);
     let chained_source = sample.vertices.iter().any(|vertex| vertex.is_source && vertex.is_chained);
-    let unknown =
-        sizing.vertices.iter().zip(&sample.inputs).any(|(v, inputs)| !inputs.is_empty() && v.needed.is_none());
     if limited.short_of_slots {
         return Verdict::CannotHelp { cause: "short_of_slots".into() };
     }
@@ -309,7 +341,15 @@ fn unchanged(sample: &Sample, report: &Report, limited: &Limited) -> Verdict {
     if overloaded && chained_source {
         return Verdict::CannotHelp { cause: "source_not_sized".into() };
     }
-    Verdict::Hold { because: if unknown { "not_measured" } else { "right_size" }.into() }
+    let because = if has_unknown(sample, report) { "not_measured" } else { "right_size" };
+    Verdict::Hold { because: because.into() }
+}
+
+/// Whether there is a vertex, other than a source, of which it cannot be said what it needs.
+fn has_unknown(sample: &Sample, report: &Report) -> bool {
+    let sizes = report.sizing().map(|sizing| sizing.vertices.as_slice()).unwrap_or_default();
+    sizes.len() < sample.inputs.len()
+        || sizes.iter().zip(&sample.inputs).any(|(vertex, inputs)| !inputs.is_empty() && vertex.needed.is_none())
 }
 
 fn push_limits(report: &mut Report, limited: Limited) {

@@ -23,17 +23,24 @@ pub struct Arrivals {
     pub unsettled: Vec<String>,
 }
 
-/// Records a second that arrived at source `vertex`: what it handed out plus the growth of its backlog. What it took in stands in
-/// for what it handed out where that is not counted.
+/// Records a second that arrived at source `vertex`, counted as it hands them out: what it handed out plus the growth of its
+/// backlog. What it took in stands in for what it handed out where that is not counted.
 fn arrival(window: &Window, vertex: usize) -> Option<f64> {
     let totals = window.vertices.get(vertex)?;
-    let growth = totals.pending.map_or(0.0, |(start, end)| end - start);
+    let growth = totals.pending.map_or(0.0, |(start, end)| end - start) * out_for_each_in(totals);
     Some(((read(totals)? + growth) / window.seconds).max(0.0))
 }
 
 /// Records that a source put through.
 fn read(totals: &Totals) -> Option<f64> {
     totals.records_out.or(totals.records_in)
+}
+
+/// Records that a source hands out for each that waits in front of it: 1, unless it is chained to operators that make more or
+/// fewer of them.
+fn out_for_each_in(totals: &Totals) -> f64 {
+    let counted = totals.records_out.zip(totals.records_in).filter(|(_, taken_in)| *taken_in > 0.0);
+    counted.map_or(1.0, |(out, taken_in)| out / taken_in)
 }
 
 impl Arrivals {
@@ -44,7 +51,9 @@ impl Arrivals {
         for (index, vertex) in sources {
             let demand = source_demand(sample, halves, policy, index)?;
             let held_back = halves.newer.share(index, |totals| totals.backpressured_ms).is_none_or(|s| s > HELD_BACK);
-            if demand.backlog.is_none() && held_back {
+            // Behind a chain the backlog counts other records than the source hands out; without a count of both it says little.
+            let counted = !vertex.is_chained || halves.newer.vertices[index].records_in.is_some();
+            if held_back && (demand.backlog.is_none() || !counted) {
                 found.at_least.push(vertex.name.clone());
             }
             if !agree(&demand, halves, policy) {
@@ -76,11 +85,12 @@ impl Arrivals {
 fn source_demand(sample: &Sample, halves: &Halves, policy: &Policy, index: usize) -> Option<SourceDemand> {
     let vertex = &sample.vertices[index];
     let arrival_per_second = arrival(&halves.newer, index)?;
-    let pending = halves.newer.vertices[index].pending;
+    let totals = &halves.newer.vertices[index];
+    let pending = totals.pending;
     let seconds = |milliseconds: i64| weir_schemas::num::float_signed(milliseconds) / 1000.0;
     let needed = needed_rate(
         arrival_per_second,
-        vertex.pending.unwrap_or(0.0),
+        vertex.pending.unwrap_or(0.0) * out_for_each_in(totals),
         seconds(policy.expected_stop_ms),
         seconds(policy.recovery_objective_ms),
         policy.utilisation,

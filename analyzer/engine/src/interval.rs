@@ -64,6 +64,29 @@ impl Interval {
             catching_up: false,
         })
     }
+
+    /// An interval in which all is known that is known in any of `intervals`. Its values are of no use.
+    pub fn everything_told<'a>(intervals: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let mut intervals = intervals.into_iter();
+        let mut all = intervals.next()?.clone();
+        for interval in intervals {
+            for (known, more) in all.vertices.iter_mut().zip(&interval.vertices) {
+                known.records_in = known.records_in.or(more.records_in);
+                known.records_out = known.records_out.or(more.records_out);
+                known.busy_ms = known.busy_ms.or(more.busy_ms);
+            }
+        }
+        Some(all)
+    }
+
+    /// Whether everything that is known of `other` is known of this one as well.
+    pub fn tells_as_much_as(&self, other: &Self) -> bool {
+        let covers = |(own, others): (&Change, &Change)| {
+            let told = |change: &Change| [change.records_in, change.records_out, change.busy_ms];
+            told(own).iter().zip(told(others)).all(|(own, others)| own.is_some() || others.is_none())
+        };
+        self.vertices.iter().zip(&other.vertices).all(covers)
+    }
 }
 
 impl Change {
@@ -87,5 +110,26 @@ impl Change {
             pending: before.pending.zip(after.pending),
             subtasks: after.parallelism,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_in_which_a_counter_is_missing_tells_less() {
+        let interval = |records_in, busy_ms| Interval {
+            from_ms: 0,
+            to_ms: 1_000,
+            length_ms: 1_000,
+            vertices: vec![Change { records_in, busy_ms, ..Change::default() }],
+            catching_up: false,
+        };
+        let whole = interval(Some(10.0), Some(500.0));
+        let blind = interval(None, Some(500.0));
+        assert!(whole.tells_as_much_as(&whole) && whole.tells_as_much_as(&blind));
+        assert!(!blind.tells_as_much_as(&whole));
+        assert!(blind.tells_as_much_as(&blind), "what a connector never tells is missed by none");
     }
 }

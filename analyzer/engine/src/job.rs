@@ -56,6 +56,8 @@ pub struct JobState {
     pub(crate) foreign_change_ms: Option<i64>,
     /// Words of the last decision that was told.
     pub(crate) told: Option<String>,
+    /// Since when it is held for reasons that pass by themselves, in milliseconds since 1970.
+    pub(crate) passing_since_ms: Option<i64>,
 }
 
 /// A part of a round, as bytes of its protobuf form.

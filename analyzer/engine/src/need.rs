@@ -6,7 +6,7 @@ use weir_sizing::{Because, JobGraph, Measured, SourceTarget, VertexSize, edge_ra
 
 use crate::interval::Interval;
 use crate::sample::Sample;
-use crate::window::Window;
+use crate::window::{Totals, Window};
 
 /// How far back capacity is measured, in milliseconds.
 const CAPACITY_MS: i64 = 60_000;
@@ -31,9 +31,18 @@ pub fn of_every_vertex(
     let is_warm = |interval: &&Interval| {
         !interval.catching_up && interval.from_ms >= running_since_ms.saturating_add(policy.warm_up_ms)
     };
-    let warm = Window::over(late().filter(is_warm));
-    let flows = Window::over(late())?;
-    let measured = measure(&graph, &flows, warm.as_ref());
+    // Ratios do not depend on warmth. They compare vertices, so that all of them have to be known over the same intervals.
+    let everything = Interval::everything_told(late())?;
+    let flows = Window::over(late().filter(|interval| interval.tells_as_much_as(&everything)))?;
+    let works = |totals: &Totals| totals.records_in.is_some() && totals.busy_ms.is_some();
+    let warm = Window::over_known(late().filter(is_warm), works).unwrap_or_default();
+    let capacities: Vec<Option<f64>> = (0..graph.len()).map(|vertex| capacity(warm.get(vertex)?)).collect();
+    let ratios = edge_ratios(&graph, &flows);
+    let measured: Vec<Measured> = capacities
+        .iter()
+        .zip(ratios)
+        .map(|(&capacity_per_subtask, edge_ratios)| Measured { capacity_per_subtask, edge_ratios })
+        .collect();
     let sizes = size(&graph, &measured, targets);
     let vertices = sizes.iter().enumerate().map(|(index, size)| {
         let handed_out = flows.vertices[index].records_out;
@@ -41,42 +50,36 @@ pub fn of_every_vertex(
         VertexSizing {
             selectivity: handed_out.zip(taken_in).map(|(out, taken_in)| out / taken_in),
             busy: recent.share(index, |totals| totals.busy_ms),
-            capacity_per_subtask: measured[index].capacity_per_subtask,
+            capacity_per_subtask: capacities[index],
             ..verdict_on(sample, index, size, policy)
         }
     });
     Some(Sizing { utilisation: policy.utilisation, vertices: vertices.collect() })
 }
 
-/// Capacities over the warm window, ratios over the whole one: how many records a record becomes does not depend on warmth.
-fn measure(graph: &JobGraph, flows: &Window, warm: Option<&Window>) -> Vec<Measured> {
+/// For each vertex and each of its inputs: records on the edge for each that the upstream vertex takes in. A source's arrivals are
+/// counted as it hands them out.
+fn edge_ratios(graph: &JobGraph, flows: &Window) -> Vec<Vec<Option<f64>>> {
     let taken_in: Vec<Option<f64>> = flows.vertices.iter().map(|totals| totals.records_in).collect();
     let handed_out: Vec<Option<f64>> = flows.vertices.iter().map(|totals| totals.records_out).collect();
     let edges = edge_rates(graph, &taken_in, &handed_out);
-    // What a ratio is taken of: the records that the upstream vertex takes in; a source's arrivals are counted as it hands them out.
     let base = |vertex: usize| {
         let count = if graph.is_source(vertex) { handed_out[vertex].or(taken_in[vertex]) } else { taken_in[vertex] };
         count.filter(|count| *count > 0.0)
     };
-    let ratios = |vertex: usize| {
+    let of = |vertex: usize| {
         let edges = edges[vertex].iter().zip(graph.inputs(vertex));
         edges.map(|(edge, &input)| edge.zip(base(input)).map(|(edge, base)| edge / base)).collect()
     };
-    (0..graph.len())
-        .map(|vertex| Measured {
-            capacity_per_subtask: warm.and_then(|window| capacity(window, vertex)),
-            edge_ratios: ratios(vertex),
-        })
-        .collect()
+    (0..graph.len()).map(of).collect()
 }
 
 /// Records a second that one subtask can process: records in over busy time (equation 1), over all subtasks together, so that
 /// each counts as much as it worked. Equation 5 takes the mean over subtasks instead, which is the same where they are alike, and
 /// lets a nearly idle one with two records outweigh the rest where they are not.
-fn capacity(window: &Window, vertex: usize) -> Option<f64> {
-    let totals = &window.vertices[vertex];
-    let busy_share = window.share(vertex, |totals| totals.busy_ms)?;
+fn capacity((totals, seconds): &(Totals, f64)) -> Option<f64> {
     let (records, busy_ms) = (totals.records_in?, totals.busy_ms?);
+    let busy_share = totals.share(busy_ms, *seconds)?;
     (busy_share >= LEAST_BUSY && records >= LEAST_RECORDS).then(|| records / (busy_ms / 1000.0))
 }
 

@@ -55,6 +55,31 @@ impl Window {
         Some(window)
     }
 
+    /// Adds up what is known of each vertex: intervals in which `known` does not hold of it are left out of its totals. So a
+    /// counter that came late, or was missed once, costs an interval and not the window. Times are those of each vertex's own
+    /// intervals.
+    pub fn over_known<'a>(
+        intervals: impl IntoIterator<Item = &'a Interval>,
+        known: impl Fn(&Totals) -> bool,
+    ) -> Option<Vec<(Totals, f64)>> {
+        let mut sums: Option<Vec<(Totals, f64)>> = None;
+        for window in intervals.into_iter().map(Self::of) {
+            let blank = || vec![(Totals::default(), 0.0); window.vertices.len()];
+            for ((sum, seconds), more) in sums.get_or_insert_with(blank).iter_mut().zip(&window.vertices) {
+                if !known(more) {
+                    continue;
+                }
+                if *seconds > 0.0 {
+                    sum.add(more);
+                } else {
+                    *sum = *more;
+                }
+                *seconds += window.seconds;
+            }
+        }
+        sums
+    }
+
     fn of(interval: &Interval) -> Self {
         let totals = interval.vertices.iter().map(|change| Totals {
             records_in: change.records_in,
@@ -76,12 +101,17 @@ impl Window {
     /// Share of their time that the subtasks of `vertex` spent on what `spent` tells, 0 to 1.
     pub fn share(&self, vertex: usize, spent: fn(&Totals) -> Option<f64>) -> Option<f64> {
         let totals = self.vertices.get(vertex)?;
-        let share = spent(totals)? / (f64::from(totals.subtasks) * self.seconds * 1000.0);
-        Some(share.clamp(0.0, 1.0))
+        totals.share(spent(totals)?, self.seconds)
     }
 }
 
 impl Totals {
+    /// Share of the time of all subtasks in `seconds` that `spent_ms` is, 0 to 1.
+    pub fn share(&self, spent_ms: f64, seconds: f64) -> Option<f64> {
+        let share = spent_ms / (f64::from(self.subtasks) * seconds * 1000.0);
+        share.is_finite().then(|| share.clamp(0.0, 1.0))
+    }
+
     fn add(&mut self, more: &Self) {
         let plus = |sum: Option<f64>, more: Option<f64>| sum.zip(more).map(|(a, b)| a + b);
         self.records_in = plus(self.records_in, more.records_in);
@@ -156,6 +186,15 @@ mod tests {
         let mut gap = interval(3, 3, 1.0);
         gap.vertices[0].records_out = None;
         assert_eq!(Window::over(&[interval(0, 3, 1.0), gap]).unwrap().vertices[0].records_out, None);
+    }
+
+    #[test]
+    fn a_value_that_is_missing_once_costs_its_interval_alone() {
+        let mut gap = interval(3, 3, 1.0);
+        gap.vertices[0].records_out = None;
+        let known = Window::over_known(&[interval(0, 3, 1.0), gap, interval(6, 2, 4.0)], |it| it.records_out.is_some())
+            .unwrap();
+        assert_eq!((known[0].0.records_out, known[0].1), (Some(5.0), 5.0));
     }
 
     #[test]

@@ -181,6 +181,41 @@ fn a_vertex_that_is_not_measured_never_causes_a_shrink() {
     assert!(world.watch(120).iter().all(|judged| judged.decision.disposition == Disposition::Nothing));
 }
 
+/// The first round after a start often lacks counters: that costs its interval, and not the minute that ratios are taken over.
+#[test]
+fn a_first_round_without_counters_costs_a_second() {
+    for vertex in 0..3 {
+        let mut world = World::new(Mode::Auto);
+        world.silent_vertex = Some(vertex);
+        world.second();
+        world.silent_vertex = None;
+        let (seconds, judged) = world.until(30, acts);
+        assert!(seconds <= 10, "vertex {vertex}: {seconds} s");
+        assert_eq!(sizes(&judged), Some([1, 3, 5]));
+    }
+}
+
+#[test]
+fn a_vertex_that_is_measured_a_little_later_is_waited_for_so_that_one_restart_does() {
+    let mut world = World::new(Mode::Auto);
+    world.silent_vertex = Some(2);
+    assert!(!world.watch(15).iter().any(rescales));
+    world.silent_vertex = None;
+    let (_, judged) = world.until(10, acts);
+    assert_eq!(sizes(&judged), Some([1, 3, 5]));
+}
+
+#[test]
+fn what_passes_by_itself_is_told_only_if_it_does_not() {
+    let mut world = World::new(Mode::Recommend);
+    world.parallelism = [1, 3, 5];
+    let told = |judged: &[Judged]| -> Vec<String> { judged.iter().filter(|it| it.changed).map(because).collect() };
+    assert_eq!(told(&world.watch(30)), ["right_size"]);
+    world.state = "RESTARTING".into();
+    assert!(told(&world.watch(20)).is_empty());
+    assert_eq!(told(&world.watch(20)), ["not_running"]);
+}
+
 #[test]
 fn a_source_that_tells_no_backlog_still_grows_and_says_that_more_may_come() {
     let mut world = World::new(Mode::Auto);

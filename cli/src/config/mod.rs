@@ -161,7 +161,7 @@ fn policies(table: &mut toml::Table, found: &mut Findings) -> PolicyBook {
 }
 
 fn policy(mut table: toml::Table, jobs: &str, place: &str, found: &mut Findings) -> PolicyEntry {
-    let mode = found.take(&mut table, "mode", place).unwrap_or(Mode::default());
+    let mode = found.take(&mut table, "mode", place).unwrap_or_default();
     let policy: Policy = found.whole(table, place).unwrap_or_default();
     found.all(place, policy.problems());
     PolicyEntry { jobs: jobs.into(), mode, policy }
