@@ -7,7 +7,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use weir_schemas::control::{Mode, PolicyBook, PolicyEntry};
+use weir_schemas::control::{PolicyBook, PolicyEntry};
 use weir_schemas::policy::Policy;
 
 pub use environment::overlay;
@@ -170,6 +170,7 @@ fn policy(mut table: toml::Table, jobs: &str, place: &str, found: &mut Findings)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_schemas::control::Mode;
     use weir_schemas::identity::JobKey;
 
     fn load(text: &str) -> Result<Config, ConfigError> {
