@@ -13,9 +13,8 @@ use crate::demand;
 use crate::interval::Interval;
 use crate::sample::Sample;
 use crate::shrink::NeededOfLate;
+use crate::window;
 
-/// How far back intervals are kept, in milliseconds: the longest pair of half-windows.
-const KEPT_MS: i64 = 240_000;
 /// After so many periods without a round the data are stale.
 const STALE_PERIODS: i64 = 3;
 /// How far back restarts are remembered, in milliseconds.
@@ -151,7 +150,8 @@ impl JobState {
             let mut interval = Interval::between(before, &sample)?;
             interval.catching_up = self.is_catching_up(&sample, &interval);
             self.intervals.push_back(interval);
-            while self.intervals.front().is_some_and(|old| old.to_ms < sample.facts.fetched_at_ms - KEPT_MS) {
+            let oldest_ms = sample.facts.fetched_at_ms - window::looked_at_ms(&self.policy(), sample.facts.refresh_ms);
+            while self.intervals.front().is_some_and(|old| old.to_ms < oldest_ms) {
                 self.intervals.pop_front();
             }
         } else {

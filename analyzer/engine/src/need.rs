@@ -6,10 +6,8 @@ use weir_sizing::{Because, JobGraph, Measured, SourceTarget, VertexSize, edge_ra
 
 use crate::interval::Interval;
 use crate::sample::Sample;
-use crate::window::{Totals, Window};
+use crate::window::{CAPACITY_MS, Totals, Window};
 
-/// How far back capacity is measured, in milliseconds.
-const CAPACITY_MS: i64 = 60_000;
 /// A vertex that worked less than this share of the time tells nothing of its capacity.
 const LEAST_BUSY: f64 = 0.01;
 /// Nor does one that took in fewer records.

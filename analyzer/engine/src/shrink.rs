@@ -33,20 +33,23 @@ impl NeededOfLate {
 
     /// The most that was needed of each vertex within the period.
     pub fn most(&self) -> Vec<u32> {
-        let mut entries = self.changes.iter().map(|(_, needed)| needed);
+        self.most_since(0)
+    }
+
+    /// The same over the changes from `index` on.
+    fn most_since(&self, index: usize) -> Vec<u32> {
+        let mut entries = self.changes.range(index.min(self.changes.len())..).map(|(_, needed)| needed);
         let first = entries.next().cloned().unwrap_or_default();
         entries.fold(first, |most, needed| most.iter().zip(needed).map(|(a, b)| *a.max(b)).collect())
     }
 
-    /// When the present need, or less, will have lasted for `period_ms`, in milliseconds since 1970.
+    /// When less than `current` of some vertex will have been enough for `period_ms`, if the need stays as it is, in milliseconds
+    /// since 1970. `None` if all of it is needed now.
     pub fn quiet_at_ms(&self, current: &[u32], period_ms: i64) -> Option<i64> {
-        let too_much = |needed: &Vec<u32>| needed.iter().zip(current).all(|(need, runs)| need >= runs);
-        let last_busy = self.changes.iter().rposition(|(_, needed)| too_much(needed));
-        let quiet_since = match last_busy {
-            None => self.since_ms,
-            Some(busy) => self.changes.get(busy + 1).map(|(began, _)| *began),
-        };
-        quiet_since.map(|since| since.saturating_add(period_ms))
+        let leaves_room = |most: &[u32]| most.iter().zip(current).any(|(most, runs)| most < runs);
+        let index = (0..self.changes.len()).find(|&index| leaves_room(&self.most_since(index)))?;
+        let since = if index == 0 { self.since_ms? } else { self.changes.get(index)?.0 };
+        Some(since.saturating_add(period_ms))
     }
 }
 
@@ -66,6 +69,18 @@ mod tests {
         assert_eq!(needed.most(), [2, 4], "the 4 still lies within the period");
         needed.learn(100_000, &[2, 3], 60_000);
         assert_eq!(needed.most(), [2, 3]);
+    }
+
+    /// Each vertex alone left room at some time, but never one of them all the time.
+    #[test]
+    fn a_need_that_wanders_from_vertex_to_vertex_is_not_quiet() {
+        let mut needed = NeededOfLate::default();
+        needed.learn(0, &[5, 3], 60_000);
+        needed.learn(30_000, &[2, 10], 60_000);
+        needed.learn(50_000, &[2, 3], 60_000);
+        assert_eq!(needed.quiet_at_ms(&[5, 10], 60_000), Some(90_000));
+        needed.learn(90_000, &[2, 3], 60_000);
+        assert_eq!(needed.most(), [2, 10]);
     }
 
     #[test]

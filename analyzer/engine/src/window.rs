@@ -35,6 +35,8 @@ pub struct Halves {
 
 /// Rounds never come at exact distances: a window that is this much too short is long enough.
 const LENGTH_SLACK: f64 = 0.85;
+/// How far back capacity and ratios are measured, in milliseconds.
+pub const CAPACITY_MS: i64 = 60_000;
 /// Half-windows are doubled this often until they agree.
 const DOUBLINGS: u32 = 3;
 
@@ -127,6 +129,13 @@ impl Totals {
 pub fn half_window_ms(policy: &Policy, refresh_ms: i64) -> i64 {
     let refreshes = refresh_ms.saturating_mul(i64::from(policy.half_window_refreshes));
     refreshes.min(policy.half_window_longest_ms.max(refresh_ms)).max(1)
+}
+
+/// How far back anybody looks, in milliseconds: for the longest pair of half-windows, or for what capacity is measured over.
+pub fn looked_at_ms(policy: &Policy, refresh_ms: i64) -> i64 {
+    let longest_pair = half_window_ms(policy, refresh_ms).saturating_mul(2 << DOUBLINGS);
+    // Rounds never come at exact distances.
+    longest_pair.max(CAPACITY_MS).saturating_add(2 * refresh_ms)
 }
 
 /// The newest pairs of half-windows, the shortest first: a load that does not agree over a short pair may be noise, and agree
