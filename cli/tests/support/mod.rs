@@ -290,8 +290,3 @@ pub fn planned(decision: &Decision) -> Option<(Vec<u32>, &Disposition)> {
 pub fn cannot_help(decision: &Decision) -> Option<&str> {
     if let Verdict::CannotHelp { cause } = &decision.verdict { Some(cause) } else { None }
 }
-
-/// Makes sure that every record was counted exactly once: what the sources were offered, read and handed on.
-pub fn assert_exact(job: &JobTruth) {
-    assert_eq!(job.produced, job.consumed + job.backlog, "{}: offered, read, waiting", job.name);
-}
