@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use support::World;
 use support::effects::{Change, Kind, Point, When};
 use weir_schemas::event::TYPE_OUTCOME;
-use weir_schemas::outcome::OutcomeResult;
 use weir_simulator::scenario::{quick_cluster, wordcount_job};
 use weir_simulator::{ClusterSpec, FlinkVersion};
 
@@ -23,9 +22,7 @@ const JOB: &str = "wordcount";
 /// Two growths, far enough apart that a process that dies twice has recovered in between.
 fn growths(version: FlinkVersion) -> (ClusterSpec, i64) {
     let job = wordcount_job(JOB, &[(0.0, 800.0), (70.0, 1600.0)], 0.0);
-    // Before 2.0 a checkpoint comes first. A plan whose analyzer dies meanwhile is refused, and made anew a minute later.
-    let seconds = if version < FlinkVersion::V2_0 { 190 } else { 130 };
-    (ClusterSpec { version, jobs: vec![job], ..quick_cluster() }, seconds)
+    (ClusterSpec { version, jobs: vec![job], ..quick_cluster() }, 130)
 }
 
 /// A cold start alone.
@@ -61,9 +58,8 @@ async fn played((spec, seconds): (ClusterSpec, i64), points: &[Point]) -> (World
     let job = world.job(JOB);
     let mut puts: Vec<String> = world.effects.puts().into_iter().map(|put| put.body).collect();
     puts.dedup();
-    let old_epoch = OutcomeResult::Refused { why: "old_epoch".into() };
     let ends = world.outcomes(JOB).into_iter().map(|(_, outcome)| outcome);
-    let ends = ends.filter(|outcome| outcome.result.is_final() && outcome.result != old_epoch);
+    let ends = ends.filter(|outcome| outcome.result.is_final());
     let ending = Ending {
         parallelism: job.parallelism(),
         running: job.running,

@@ -124,7 +124,8 @@ impl Carrier<'_> {
             now_ms,
             controls: self.office.controls(action),
             under_way: None,
-            newest_epoch: heard.max(claimed),
+            // What is claimed and begun stays valid: the next analyzer has read of it, and waits for its outcome.
+            newest_epoch: if action.phase == Phase::Planned { heard.max(claimed) } else { 0 },
             ours: ours.as_ref(),
         };
         Ok(admit(&action.command, &context, seen))

@@ -10,6 +10,7 @@ use weir_schemas::policy::Policy;
 use weir_schemas::report::{Cost, Demand, Gates, Inputs, Problem, Report, Sizing, Step};
 
 use crate::demand::Arrivals;
+use crate::gain;
 use crate::gates::{self, Asked};
 use crate::health;
 use crate::interval::Interval;
@@ -86,7 +87,11 @@ impl JobState {
     /// Whether people are to be told: the verdict, its reason or its disposition differ from what they were told last. A reason
     /// that passes by itself is told only when it does not.
     fn is_news(&mut self, decision: &Decision) -> bool {
-        let passing = matches!(&decision.verdict, Verdict::Hold { because } if PASSING.contains(&because.as_str()));
+        let passing = match (&decision.verdict, &decision.disposition) {
+            (Verdict::Hold { because }, _) => PASSING.contains(&because.as_str()),
+            (_, Disposition::Withheld { gate }) => gate == "quiet_period",
+            _ => false,
+        };
         let since_ms = *self.passing_since_ms.get_or_insert(decision.decided_at_ms);
         if !passing {
             self.passing_since_ms = None;
@@ -107,6 +112,7 @@ impl JobState {
             return;
         }
         self.plans = self.plans.max(plan.number);
+        gain::remember(&mut self.grown, plan, decision.report.sizing());
         self.released_shrink = None;
         self.in_flight = Some(InFlight {
             command: command_id(&decision.job, plan),
@@ -190,6 +196,10 @@ impl JobState {
             .map(|(word, detail)| Problem { word: word.clone(), detail: detail.clone(), grave: true })
             .collect();
         let mut grave = |word: &str, detail: String| found.push(Problem { word: word.into(), detail, grave: true });
+        // Rounds of the two come by turns, so that nothing can be said of either.
+        if self.newest.as_ref().is_some_and(|sample| sample.facts.same_name > 1) {
+            grave("ambiguous_name", "several running jobs share this name: give each its own".into());
+        }
         if let Some(action) = self.in_flight.as_ref().filter(|action| !action.awaits_approval) {
             grave("action_in_flight", format!("plan {} is being carried out", action.plan));
         }
@@ -215,9 +225,9 @@ impl JobState {
         let since = self.running_since_ms.unwrap_or(i64::MAX);
         let sizing =
             need::of_every_vertex(sample, &intervals, &halves.newer, &targets, since, policy).unwrap_or_default();
-        let (health, rules) = health::judge(&arrivals, &sizing, policy);
+        let (health, rules) = health::judge(&arrivals, &sizing, &halves.newer, policy);
         let wanted = self.wanted(context.now_ms, sample, &sizing, &inputs, policy);
-        let limited = limits::apply(sample, &sizing, &wanted, policy);
+        let limited = limits::apply(sample, &sizing, &wanted, &gain::none(&self.grown, &sizing), policy);
         let demand = Demand { sources: arrivals.sources.into_iter().map(|(_, source)| source).collect() };
         let data_complete = inputs.problems.is_empty() && self.needed.quiet_at_ms(&sample.parallelism(), 0).is_some();
         let mut report = Report {
@@ -228,7 +238,8 @@ impl JobState {
         let waits = self.is_worth_waiting(sample, &report, context.now_ms);
         if limited.target == current || waits {
             let not_yet = || Verdict::Hold { because: "not_measured".into() };
-            let verdict = if waits { not_yet() } else { unchanged(sample, &report, &limited) };
+            let settled = self.running_since_ms.is_some_and(|since| context.now_ms - since >= PATIENCE_MS);
+            let verdict = if waits { not_yet() } else { unchanged(sample, &report, &limited, settled) };
             push_limits(&mut report, limited);
             return Findings { verdict, disposition: Disposition::Nothing, report };
         }
@@ -329,20 +340,30 @@ impl JobState {
 }
 
 /// Why nothing is to be changed.
-fn unchanged(sample: &Sample, report: &Report, limited: &Limited) -> Verdict {
+fn unchanged(sample: &Sample, report: &Report, limited: &Limited, settled: bool) -> Verdict {
+    let cannot_help = |cause: &str| Verdict::CannotHelp { cause: cause.into() };
     let overloaded = report.rules.iter().any(|rule| rule.rule == "keeps_up" && !rule.held);
     let chained_source = sample.vertices.iter().any(|vertex| vertex.is_source && vertex.is_chained);
+    if limited.limits.applied.iter().any(|limit| limit.limit == limits::NO_GAIN) {
+        return cannot_help("more_will_not_help");
+    }
     if limited.short_of_slots {
-        return Verdict::CannotHelp { cause: "short_of_slots".into() };
+        return cannot_help("short_of_slots");
     }
     if let Some(limit) = limited.limits.applied.first() {
         return Verdict::Hold { because: format!("at_limit_{}", limit.limit) };
     }
     if overloaded && chained_source {
-        return Verdict::CannotHelp { cause: "source_not_sized".into() };
+        return cannot_help("source_not_sized");
     }
-    let because = if has_unknown(sample, report) { "not_measured" } else { "right_size" };
-    Verdict::Hold { because: because.into() }
+    if has_unknown(sample, report) {
+        return Verdict::Hold { because: "not_measured".into() };
+    }
+    if overloaded && settled {
+        let uneven = report.rules.iter().any(|rule| rule.rule == health::IS_EVEN && !rule.held);
+        return cannot_help(if uneven { "uneven_load" } else { "more_will_not_help" });
+    }
+    Verdict::Hold { because: "right_size".into() }
 }
 
 /// Whether there is a vertex, other than a source, of which it cannot be said what it needs.

@@ -34,10 +34,10 @@ pub struct Asked<'a> {
 
 /// Looks at every gate.
 pub fn look(state: &JobState, facts: &Facts, asked: &Asked<'_>) -> Vec<Gate> {
-    let mut gates = vec![scheduler(facts), checkpoints(facts), same_name(facts), rival(state, facts, asked.now_ms)];
+    let mut gates = vec![scheduler(facts), checkpoints(facts), rival(state, facts, asked.now_ms)];
     gates.push(setback(state, asked.now_ms));
     gates.push(quarantine(state, asked));
-    gates.push(restarts(state, asked.now_ms));
+    gates.push(restarts(state, asked));
     if asked.direction == Direction::Shrink {
         gates.push(complete(asked));
         gates.extend(quiet(state, asked));
@@ -93,13 +93,6 @@ fn checkpoints(facts: &Facts) -> Gate {
     }
 }
 
-fn same_name(facts: &Facts) -> Gate {
-    let open = facts.same_name <= 1;
-    let detail =
-        if open { "no other job has its name" } else { "several running jobs share this name: give each its own" };
-    gate("ambiguous_name", open, None, detail)
-}
-
 fn rival(state: &JobState, facts: &Facts, now_ms: i64) -> Gate {
     if !facts.rival.is_empty() {
         let detail =
@@ -132,9 +125,11 @@ fn quarantine(state: &JobState, asked: &Asked<'_>) -> Gate {
     gate("quarantine", open, None, detail)
 }
 
-fn restarts(state: &JobState, now_ms: i64) -> Gate {
-    let allowed = state.policy().restarts_per_day;
-    let mut recent: Vec<i64> = state.restarts_ms.iter().copied().filter(|at| *at > now_ms - DAY_MS).collect();
+/// Shrinks may spend half of the restarts of a day: what a wave of load takes away at night must not be missing in the morning.
+fn restarts(state: &JobState, asked: &Asked<'_>) -> Gate {
+    let whole = state.policy().restarts_per_day;
+    let allowed = if asked.direction == Direction::Shrink { whole / 2 } else { whole };
+    let mut recent: Vec<i64> = state.restarts_ms.iter().copied().filter(|at| *at > asked.now_ms - DAY_MS).collect();
     recent.sort_unstable();
     let count = weir_schemas::num::count_u32(recent.len());
     let opens = recent.first().map(|first| first + DAY_MS);

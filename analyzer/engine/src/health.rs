@@ -6,6 +6,7 @@ use weir_schemas::report::{Health, HealthWord, RuleOutcome, Sizing};
 
 use crate::demand::Arrivals;
 use crate::sample::Sample;
+use crate::window::Window;
 
 /// Below this many records a second nothing arrives.
 const NOTHING_PER_SECOND: f64 = 0.01;
@@ -13,8 +14,36 @@ const NOTHING_PER_SECOND: f64 = 0.01;
 const BACKLOG_SECONDS: f64 = 2.0;
 /// A backlog that grows or falls by less than this share of the arrivals is level.
 const LEVEL: f64 = 0.02;
+/// The subtasks of a vertex together work at least this share of what its busiest works, or the load is uneven.
+const EVEN: f64 = 0.7;
 /// A vertex that works this share of its time has little room left.
 const STRAINED_BUSY: f64 = 0.9;
+
+/// Name of the rule that no vertex leaves most of its work to one subtask.
+pub const IS_EVEN: &str = "is_even";
+
+/// Whether the work of every vertex is spread over its subtasks.
+fn is_even(sizing: &Sizing, recent: &Window) -> RuleOutcome {
+    let uneven = sizing.vertices.iter().enumerate().find_map(|(index, vertex)| {
+        let all = vertex.busy?;
+        let busiest = recent.vertices.get(index)?.busiest_ms? / (recent.seconds * 1000.0);
+        (vertex.held.is_none() && busiest > STRAINED_BUSY && all < STRAINED_BUSY * EVEN)
+            .then_some((vertex, busiest, all))
+    });
+    RuleOutcome {
+        rule: IS_EVEN.into(),
+        held: uneven.is_none(),
+        detail: match uneven {
+            None => "the work is spread over the subtasks".into(),
+            Some((vertex, busiest, all)) => format!(
+                "one subtask of {} works {:.0} % of its time, all together {:.0} %: a hot key, or data that are spread unevenly",
+                vertex.name,
+                f64::min(busiest, 1.0) * 100.0,
+                all * 100.0
+            ),
+        },
+    }
+}
 
 /// A job of which nothing can be measured.
 pub fn unknown(sample: Option<&Sample>, detail: &str) -> Health {
@@ -23,7 +52,7 @@ pub fn unknown(sample: Option<&Sample>, detail: &str) -> Health {
 }
 
 /// Judges a job that runs.
-pub fn judge(arrivals: &Arrivals, sizing: &Sizing, policy: &Policy) -> (Health, Vec<RuleOutcome>) {
+pub fn judge(arrivals: &Arrivals, sizing: &Sizing, recent: &Window, policy: &Policy) -> (Health, Vec<RuleOutcome>) {
     let total = arrivals.total();
     let backlog: f64 = arrivals.sources.iter().filter_map(|(_, source)| source.backlog).sum();
     let slope: f64 = arrivals.sources.iter().filter_map(|(_, source)| source.backlog_slope_per_second).sum();
@@ -61,6 +90,7 @@ pub fn judge(arrivals: &Arrivals, sizing: &Sizing, policy: &Policy) -> (Health, 
             held: !strained,
             detail: format!("no vertex is to work more than {:.0} % of its time{busy_words}", STRAINED_BUSY * 100.0),
         },
+        is_even(sizing, recent),
         RuleOutcome {
             rule: "is_used".into(),
             held: sizing.vertices.iter().all(|v| v.needed.is_none_or(|needed| needed >= v.current)),

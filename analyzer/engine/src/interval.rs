@@ -26,6 +26,8 @@ pub struct Change {
     pub records_in: Option<f64>,
     pub records_out: Option<f64>,
     pub busy_ms: Option<f64>,
+    /// Time that the busiest subtask spent working.
+    pub busiest_ms: Option<f64>,
     pub idle_ms: Option<f64>,
     pub backpressured_ms: Option<f64>,
     /// Records that waited at the start and at the end.
@@ -99,12 +101,17 @@ impl Change {
                 (difference >= 0.0).then_some(sum + difference)
             })
         };
+        let busiest = after.subtasks.iter().try_fold(0.0, |most: f64, (index, now)| {
+            let spent = now.busy_ms? - before.subtasks.get(index)?.busy_ms?;
+            (spent >= 0.0).then_some(most.max(spent))
+        });
         let available_ms = f64::from(after.parallelism) * float_signed(length_ms) * TIME_SLACK;
         let time = |counter| sum(counter).filter(|spent| *spent <= available_ms);
         Self {
             records_in: sum(|counters| counters.records_in),
             records_out: sum(|counters| counters.records_out),
             busy_ms: time(|counters| counters.busy_ms),
+            busiest_ms: busiest,
             idle_ms: time(|counters| counters.idle_ms),
             backpressured_ms: time(|counters| counters.backpressured_ms),
             pending: before.pending.zip(after.pending),

@@ -47,6 +47,8 @@ pub struct JobState {
     pub(crate) restarts_ms: Vec<i64>,
     /// A refusal or failure that has to be waited out.
     pub(crate) setback: Option<Setback>,
+    /// Vertices that were grown while they were saturated, by id: what they could do before.
+    pub(crate) grown: BTreeMap<String, Grown>,
     /// Targets that were tried in this run and rolled back.
     pub(crate) quarantine: Vec<BTreeMap<String, u32>>,
     /// The requirements that the JobManager held when they were last known to be ours.
@@ -75,6 +77,14 @@ pub struct InFlight {
     pub plan: u64,
     /// Parallelism that it asks for, by vertex id.
     pub target: BTreeMap<String, u32>,
+}
+
+/// What a saturated vertex could do before it was grown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Grown {
+    pub subtasks: u32,
+    /// Records a second of all subtasks together.
+    pub per_second: f64,
 }
 
 /// Something went wrong, and is not tried again at once.
@@ -165,6 +175,7 @@ impl JobState {
     /// Another submission: what was tried in the old one says nothing of it, and its requirements are the graph's own again.
     fn new_run(&mut self, sample: &Sample) {
         self.quarantine.clear();
+        self.grown.clear();
         self.our_requirements = None;
         self.foreign_change_ms = None;
         self.setback = None;
@@ -249,6 +260,8 @@ impl JobState {
                     self.quarantine.push(outcome.target.clone());
                 }
             }
+            // Nothing speaks against the same plan, made anew.
+            OutcomeResult::Refused { why } if matches!(why.as_str(), "old_epoch" | "superseded" | "expired") => {}
             OutcomeResult::Refused { why } => {
                 self.setback = Some(Setback { at_ms: outcome.at_ms, why: why.clone() });
             }

@@ -12,6 +12,7 @@
 
 mod decide;
 mod demand;
+mod gain;
 mod gates;
 mod health;
 mod interval;

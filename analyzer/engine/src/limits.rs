@@ -7,6 +7,9 @@ use weir_schemas::report::{LimitApplied, Limits, Sizing};
 
 use crate::sample::{Sample, VertexSample};
 
+/// The limit of a vertex whose last growth brought nothing.
+pub const NO_GAIN: &str = "no_gain";
+
 /// The answer after limits.
 pub struct Limited {
     /// Subtasks for each vertex, in topological order.
@@ -17,11 +20,30 @@ pub struct Limited {
     pub short_of_slots: bool,
 }
 
-/// Applies all limits to what is needed; a vertex of which nothing is known keeps what it has.
-pub fn apply(sample: &Sample, sizing: &Sizing, wanted: &[u32], policy: &Policy) -> Limited {
+/// Applies all limits to what is needed; a vertex of which nothing is known keeps what it has. `no_gain` tells of vertices whose
+/// last growth brought nothing, by id, in one sentence.
+pub fn apply(
+    sample: &Sample,
+    sizing: &Sizing,
+    wanted: &[u32],
+    no_gain: &BTreeMap<String, String>,
+    policy: &Policy,
+) -> Limited {
     let mut limits = Limits::default();
     let mut target = Vec::with_capacity(wanted.len());
     for (vertex, &wanted) in sample.vertices.iter().zip(wanted) {
+        let in_vain = no_gain.get(&vertex.id).filter(|_| wanted > vertex.parallelism);
+        if let Some(detail) = in_vain {
+            limits.applied.push(LimitApplied {
+                vertex: vertex.id.clone(),
+                name: vertex.name.clone(),
+                from: wanted,
+                to: vertex.parallelism,
+                limit: NO_GAIN.into(),
+                detail: detail.clone(),
+            });
+        }
+        let wanted = if in_vain.is_some() { vertex.parallelism } else { wanted };
         target.push(bounded(vertex, wanted, policy, &mut limits));
     }
     let short_of_slots = fit_into_slots(sample, sizing, &mut target, &mut limits);

@@ -21,6 +21,7 @@ pub struct Totals {
     pub records_in: Option<f64>,
     pub records_out: Option<f64>,
     pub busy_ms: Option<f64>,
+    pub busiest_ms: Option<f64>,
     pub backpressured_ms: Option<f64>,
     pub pending: Option<(f64, f64)>,
     pub subtasks: u32,
@@ -87,6 +88,7 @@ impl Window {
             records_in: change.records_in,
             records_out: change.records_out,
             busy_ms: change.busy_ms,
+            busiest_ms: change.busiest_ms,
             backpressured_ms: change.backpressured_ms,
             pending: change.pending,
             subtasks: change.subtasks,
@@ -119,6 +121,7 @@ impl Totals {
         self.records_in = plus(self.records_in, more.records_in);
         self.records_out = plus(self.records_out, more.records_out);
         self.busy_ms = plus(self.busy_ms, more.busy_ms);
+        self.busiest_ms = plus(self.busiest_ms, more.busiest_ms);
         self.backpressured_ms = plus(self.backpressured_ms, more.backpressured_ms);
         self.pending = self.pending.zip(more.pending).map(|((start, _), (_, end))| (start, end));
     }

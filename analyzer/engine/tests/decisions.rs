@@ -125,13 +125,12 @@ fn frozen_and_paused_jobs_are_judged_but_left_alone() {
 #[test]
 fn what_stands_against_an_action_is_named() {
     type Change = fn(&mut World);
-    let table: [(&str, Change); 6] = [
+    let table: [(&str, Change); 5] = [
         ("default_scheduler", |world| world.facts.scheduler = "Default".into()),
         ("reactive_mode", |world| world.facts.scheduler = "Reactive".into()),
         ("rival_autoscaler", |world| world.facts.rival = "job.autoscaler.enabled".into()),
         ("no_checkpointing", |world| world.checkpoints.enabled = false),
         ("no_completed_checkpoint", |world| world.checkpoints.completed = 0),
-        ("ambiguous_name", |world| world.same_name = 2),
     ];
     for (gate, change) in table {
         let mut world = World::new(Mode::Auto);
@@ -139,6 +138,37 @@ fn what_stands_against_an_action_is_named() {
         let (_, judged) = world.until(30, rescales);
         assert_eq!(withheld_by(&judged).as_deref(), Some(gate));
     }
+}
+
+#[test]
+fn jobs_of_one_name_are_told_and_left_alone() {
+    let mut world = World::new(Mode::Auto);
+    world.same_name = 2;
+    assert!(world.watch(30).iter().all(|judged| because(judged) == "ambiguous_name"));
+}
+
+/// A sink that writes to a slow system: more subtasks share what that takes.
+#[test]
+fn growth_that_brings_nothing_is_not_repeated() {
+    let mut world = World::new(Mode::Auto);
+    world.rate = 250.0;
+    world.limit_of_count = Some(400.0);
+    let (_, judged) = world.until(30, acts);
+    carry_out(&mut world, &judged);
+    let (_, judged) = world.until(60, |judged| because(judged) == "cannot help: more_will_not_help");
+    let limit = &judged.decision.report.limits().unwrap().applied[0];
+    assert_eq!(limit.detail, "count did 400/s with 1 and does 400/s with 2 subtasks: what it waits for is elsewhere");
+    assert!(!world.watch(60).iter().any(rescales));
+}
+
+#[test]
+fn a_hot_key_is_named_and_not_grown_against() {
+    let mut world = World::new(Mode::Auto);
+    world.parallelism = [1, 3, 5];
+    world.hot = true;
+    let (_, judged) = world.until(60, |judged| because(judged) == "cannot help: uneven_load");
+    let rule = judged.decision.report.rules.iter().find(|rule| rule.rule == "is_even").unwrap();
+    assert!(rule.detail.starts_with("one subtask of count works 100 % of its time, all together"), "{}", rule.detail);
 }
 
 #[test]
@@ -277,6 +307,13 @@ fn restarts_of_a_day_are_limited() {
     world.rate = 3000.0;
     let (_, judged) = world.until(60, rescales);
     assert_eq!(withheld_by(&judged).as_deref(), Some("restarts_per_day"));
+    // Shrinks may spend half of them.
+    let policy = Policy { restarts_per_day: 3, ..World::policy() };
+    world.control(ControlState { mode: Mode::Auto, policy, ..ControlState::default() });
+    world.rate = 100.0;
+    world.backlog = 0.0;
+    let (_, judged) = world.until(120, |judged| withheld_by(judged).as_deref() == Some("restarts_per_day"));
+    assert_eq!(judged.decision.verdict.plan().unwrap().direction, Direction::Shrink);
 }
 
 #[test]

@@ -36,6 +36,10 @@ pub struct World {
     pub checkpoints: Checkpoints,
     /// Skips one subtask of this vertex, as if its metrics were late.
     pub silent_vertex: Option<usize>,
+    /// What all subtasks of count together can do, whatever their number.
+    pub limit_of_count: Option<f64>,
+    /// One subtask of count does half of the work.
+    pub hot: bool,
     pub sequence: u64,
     round: u64,
     counters: [[f64; 5]; 3],
@@ -65,6 +69,8 @@ impl World {
             same_name: 1,
             checkpoints: Checkpoints { enabled: true, completed: 3, ..Checkpoints::default() },
             silent_vertex: None,
+            limit_of_count: None,
+            hot: false,
             sequence: 0,
             round: 0,
             counters: [[0.0; 5]; 3],
@@ -167,7 +173,12 @@ impl World {
     pub fn pass(&mut self, seconds: f64) {
         self.now_ms += (seconds * 1000.0) as i64;
         self.round += 1;
-        let limit = |vertex: usize| CAPACITY[vertex] * f64::from(self.parallelism[vertex]);
+        let limit = |vertex: usize| match self.limit_of_count.filter(|_| vertex == 2) {
+            Some(limit) => limit,
+            // The subtask with half of the work takes twice its own capacity at most.
+            None if self.hot && vertex == 2 => 2.0 * CAPACITY[2],
+            None => CAPACITY[vertex] * f64::from(self.parallelism[vertex]),
+        };
         let offered = self.rate + self.backlog / seconds;
         let lines = offered.min(limit(1)).min(limit(2) / 2.0);
         self.backlog = (self.backlog + (self.rate - lines) * seconds).max(0.0);
@@ -175,7 +186,8 @@ impl World {
         for (vertex, [taken, handed]) in
             [[lines, lines], [lines, lines * 2.0], [lines * 2.0, 0.0]].into_iter().enumerate()
         {
-            let busy = if vertex == 0 { 0.05 } else { taken / limit(vertex) };
+            let whole = if self.hot { CAPACITY[vertex] * f64::from(self.parallelism[vertex]) } else { limit(vertex) };
+            let busy = if vertex == 0 { 0.05 } else { taken / whole };
             let blocked = if held_back && (vertex == 0 || busy < 1.0) && vertex < 2 { 1.0 - busy } else { 0.0 };
             for (slot, value) in [taken, handed, busy * 1000.0, (1.0 - busy - blocked) * 1000.0, blocked * 1000.0]
                 .into_iter()
@@ -218,7 +230,12 @@ impl World {
             let total = self.counters[vertex][slot];
             let value = if each { total } else { total / f64::from(parallelism) };
             let silent = |index: u32| self.silent_vertex == Some(vertex) && index == 0;
-            Column::pack((0..parallelism).map(|index| (!silent(index)).then_some(value)))
+            let of = |index: u32| match index {
+                _ if !self.hot || vertex != 2 || slot != 2 => value,
+                0 => value * f64::from(parallelism) / 2.0,
+                _ => value * f64::from(parallelism) / 2.0 / f64::from(parallelism - 1),
+            };
+            Column::pack((0..parallelism).map(|index| (!silent(index)).then_some(of(index))))
         };
         Vertex {
             id: id(vertex),
