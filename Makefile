@@ -1,4 +1,5 @@
-# The two commands of the README are `make demo` and `make test`; each sets up what it needs.
+# The two commands of the README are `make demo` and `make test`; each builds and fetches what it
+# needs, on a machine with the tools that the README names.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help

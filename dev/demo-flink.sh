@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 RUN_DIR=$(mktemp -d -t weir-demo-flink-XXXXXX)
 export RUN_DIR
 weir=""
+weir_bin=${CARGO_TARGET_DIR:-target}/debug/weir
 finish() {
   [ -z "$weir" ] || kill -INT "$weir" 2>/dev/null || true
   dev/flink/cluster.sh stop >/dev/null 2>&1 || true
@@ -18,7 +19,7 @@ echo "starting Flink 2.3.0 (the first time it is fetched)"
 url=$(VERSION=2.3.0 TMS=2 SLOTS=8 REFRESH_MS=1000 CHECKPOINT_MS=5000 COOLDOWN=5s dev/flink/cluster.sh start)
 echo "Flink's own page: $url"
 printf '[default]\nmode = "auto"\nshrink_after_ms = 20000\n' >"$RUN_DIR/weir.toml"
-target/debug/weir run --config "$RUN_DIR/weir.toml" --data "$RUN_DIR/data" --flink "demo=$url" --listen none --log warn &
+"$weir_bin" run --config "$RUN_DIR/weir.toml" --data "$RUN_DIR/data" --flink "demo=$url" --listen none --log warn &
 weir=$!
 dev/flink/cluster.sh submit --rate 800 --rate-file "$RUN_DIR/rate" --words 2 --flat-cap 500 --count-cap 500 --splits 4 \
   --result-dir "$RUN_DIR/result" >"$RUN_DIR/job"
@@ -27,7 +28,7 @@ dev/flink/cluster.sh submit --rate 800 --rate-file "$RUN_DIR/rate" --words 2 --f
 seen=1
 follow() {
   for ((second = 0; second < $1; second++)); do
-    target/debug/weir history wordcount --limit 1000 --data "$RUN_DIR/data" >"$RUN_DIR/history" 2>/dev/null || true
+    "$weir_bin" history wordcount --limit 1000 --data "$RUN_DIR/data" >"$RUN_DIR/history" 2>/dev/null || true
     tail -n +"$((seen + 1))" "$RUN_DIR/history"
     seen=$(($(wc -l <"$RUN_DIR/history") > seen ? $(wc -l <"$RUN_DIR/history") : seen))
     sleep 1
@@ -42,7 +43,7 @@ for phase in 800:45 1600:45 400:60; do
   follow "${phase#*:}"
 done
 echo
-target/debug/weir explain wordcount --data "$RUN_DIR/data"
+"$weir_bin" explain wordcount --data "$RUN_DIR/data"
 dev/flink/rate.sh "$RUN_DIR/rate" end >/dev/null
 python3 dev/flink/rescale.py "$url" "$(cat "$RUN_DIR/job")" --wait FINISHED
 dev/flink/check_counts.py "$RUN_DIR/result" --words 2 --rate 800 --rate-file "$RUN_DIR/rate"

@@ -1,6 +1,7 @@
 //! Puts the services together: all of them in one process, over the embedded log and the control database.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ impl Data {
     /// # Errors
     /// Folders of newer versions, or that another process writes to, are refused.
     pub async fn open(folder: &Path, options: &EmbeddedOptions, now_ms: i64) -> Result<Self, DataError> {
+        make_private(folder);
         let store = Store::open(&folder.join(Store::FILE)).await?;
         let metrics = EmbeddedLog::open(folder.join(METRICS), options.clone(), now_ms).await?;
         let events = EmbeddedLog::open(folder.join(EVENTS), options.clone(), now_ms).await?;
@@ -59,6 +61,14 @@ impl Data {
             }
         }
         Ok(Self { store, logs: Logs { metrics: Arc::new(metrics), events: Arc::new(events) } })
+    }
+}
+
+/// Makes the folder, where it is missing, for its own user alone: whoever can write to it can approve actions. A folder that is
+/// there already keeps what it allows, and one that cannot be made is told of by whoever opens it next.
+fn make_private(folder: &Path) {
+    if let Err(why) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder) {
+        warn!(folder = %folder.display(), %why, "the folder of data cannot be made");
     }
 }
 

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
@@ -10,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use weir_runtime::{Clock, RealClock, telemetry};
 
 use crate::commands::{self, Command, Global};
-use crate::config::{Config, DEFAULT_DATA};
+use crate::config::Config;
 use crate::demo::{self, DemoArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -60,8 +62,11 @@ pub async fn main(arguments: impl Iterator<Item = OsString>) -> Exit {
     };
     start_logging(&cli);
     let stop = CancellationToken::new();
-    tokio::spawn(watch_signals(stop.clone()));
+    let terminated = Arc::new(AtomicBool::new(false));
+    tokio::spawn(watch_signals(stop.clone(), Arc::clone(&terminated)));
     match dispatch(&cli, stop).await {
+        // SIGTERM is how supervisors end a service in good order.
+        Ok(Exit::Interrupted) if terminated.load(Ordering::Relaxed) => Exit::Ok,
         Ok(exit) => exit,
         Err(CliError::Io(why)) if why.kind() == std::io::ErrorKind::BrokenPipe => Exit::Ok,
         Err(why) => {
@@ -84,8 +89,7 @@ async fn dispatch(cli: &Cli, stop: CancellationToken) -> Result<Exit, CliError> 
         Verb::Data(command) => {
             let data = match &cli.data {
                 Some(data) => data.clone(),
-                None if cli.config.is_some() => load(cli)?.data,
-                None => PathBuf::from(DEFAULT_DATA),
+                None => load(cli)?.data,
             };
             let by = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
             let global = Global { data, output: cli.output, now_ms: RealClock::new().now_ms(), by };
@@ -117,8 +121,8 @@ fn start_logging(cli: &Cli) {
 }
 
 /// The first Ctrl-C, or SIGTERM, asks for an end; the second Ctrl-C is one.
-async fn watch_signals(stop: CancellationToken) {
-    let terminated = async {
+async fn watch_signals(stop: CancellationToken, terminated: Arc<AtomicBool>) {
+    let sigterm = async {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(mut signal) => drop(signal.recv().await),
             Err(_) => std::future::pending().await,
@@ -126,7 +130,7 @@ async fn watch_signals(stop: CancellationToken) {
     };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+        () = sigterm => terminated.store(true, Ordering::Relaxed),
     }
     stop.cancel();
     if tokio::signal::ctrl_c().await.is_ok() {

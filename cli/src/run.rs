@@ -9,12 +9,12 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use weir_flink::{FlinkApi, FlinkClient, HttpApi};
+use weir_flink::{FlinkApi, FlinkClient, HttpApi, HttpOptionsError};
 use weir_ingest::{ClusterSpec, first_contact};
 use weir_runtime::{Clock, RealClock, Tasks};
 
 use crate::assembly::{self, Data, Watched};
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::http::{self, Ready};
@@ -22,10 +22,11 @@ use crate::http::{self, Ready};
 /// Watches Flink clusters and, where it may, acts.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// A cluster to watch, by the address of its JobManager; the name becomes part of the key of every job on it.
+    /// A cluster to watch, by the address of its JobManager; the name becomes part of the key of every job on it. May be given
+    /// several times.
     #[arg(long = "flink", value_name = "[NAME=]URL")]
     pub flink: Vec<String>,
-    /// Address for /metrics and /health; `none` opens none.
+    /// Address for /metrics and /health, 127.0.0.1:9468 unless configured otherwise; `none` opens none.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
 }
@@ -41,14 +42,10 @@ pub fn configure(mut config: Config, args: &RunArgs, data: Option<PathBuf>) -> R
     if let Some(data) = data {
         config.data = data;
     }
-    match args.listen.as_deref() {
-        None => {}
-        Some("none") => config.http.listen = None,
-        Some(address) => {
-            let parsed = address.parse();
-            let usage =
-                |_| CliError::Usage(format!("--listen {address}: give an address as in 127.0.0.1:9468, or none"));
-            config.http.listen = Some(parsed.map_err(usage)?);
+    if let Some(listen) = &args.listen {
+        config.http.listen.clone_from(listen);
+        if let Some(problem) = config.http.problem() {
+            return Err(CliError::Usage(format!("--{problem}")));
         }
     }
     if config.clusters.is_empty() {
@@ -69,15 +66,19 @@ pub async fn run(
     stop: CancellationToken,
 ) -> Result<Exit, CliError> {
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
-    let data = Data::open(&config.data, &config.log, clock.now_ms()).await?;
+    // Everything that may be refused comes before the folder is made.
+    let clusters = clusters(config)?;
     let mut tasks = Tasks::new(stop.clone());
     let ready = Ready::default();
     listen(config, &mut tasks, metrics, ready.clone(), &stop, out).await?;
-    let clusters = clusters(config)?;
+    let data = Data::open(&config.data, &config.log, clock.now_ms()).await?;
     for Watched { spec, api } in &clusters {
         let contact = stop.run_until_cancelled(first_contact(FlinkClient::new(api.as_ref()))).await;
         let Some(contact) = contact else { return Ok(Exit::Interrupted) };
         writeln!(out, "{}\n{contact}", spec.name)?;
+        if !contact.problems.is_empty() {
+            writeln!(out, "it is tried again and again; what is read of it is told by weir status")?;
+        }
     }
     writeln!(
         out,
@@ -91,6 +92,7 @@ pub async fn run(
     info!(data = %config.data.display(), "started");
     tasks.join().await.map_err(|why| CliError::Failed(why.to_string()))?;
     data.store.close().await;
+    writeln!(out, "stopped; everything is kept in {}", config.data.display())?;
     Ok(Exit::Interrupted)
 }
 
@@ -102,7 +104,10 @@ async fn listen(
     stop: &CancellationToken,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let Some(address) = config.http.listen else { return Ok(()) };
+    let address = &config.http.listen;
+    if address == "none" {
+        return Ok(());
+    }
     let listener = TcpListener::bind(address).await.map_err(|why| {
         CliError::Failed(format!("cannot listen on {address} ({why}): choose another address with --listen, or none"))
     })?;
@@ -113,8 +118,9 @@ async fn listen(
 
 fn clusters(config: &Config) -> Result<Vec<Watched>, CliError> {
     let watched = |cluster: &crate::config::Cluster| {
-        let http =
-            HttpApi::new(&cluster.http).map_err(|why| CliError::Usage(format!("cluster {}: {why}", cluster.name)))?;
+        let refused =
+            |why: HttpOptionsError| ConfigError { problems: vec![format!("cluster {}: {why}", cluster.name)] };
+        let http = HttpApi::new(&cluster.http).map_err(refused)?;
         let api: Arc<dyn FlinkApi> = Arc::new(http);
         let spec = ClusterSpec {
             include: cluster.include.clone(),

@@ -36,7 +36,9 @@ pub async fn run(args: &SimulateArgs, out: &mut dyn Write, stop: CancellationTok
     })?;
     let clock = Arc::new(RealClock::new());
     let cluster = Cluster::new(found.spec, clock.now_ms()).map_err(|why| CliError::Failed(why.to_string()))?;
-    let listener = TcpListener::bind(args.listen).await?;
+    let listener = TcpListener::bind(args.listen).await.map_err(|why| {
+        CliError::Failed(format!("cannot listen on {} ({why}): choose another address with --listen", args.listen))
+    })?;
     writeln!(out, "a simulated Flink cluster ({}) on http://{}", found.about, listener.local_addr()?)?;
     out.flush()?;
     let now = move || clock.now_ms();

@@ -258,7 +258,7 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
     run.signal("-INT").await;
     assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
     simulator.process.signal("-TERM").await;
-    assert_eq!(simulator.process.exit_code(Duration::from_secs(5)).await, Some(130));
+    assert_eq!(simulator.process.exit_code(Duration::from_secs(5)).await, Some(0));
 }
 
 #[tokio::test]

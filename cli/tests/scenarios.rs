@@ -18,6 +18,7 @@ use weir_schemas::event::TYPE_DECISION;
 use weir_schemas::policy::Policy;
 use weir_simulator::scenario::{quick_cluster, scenario, wordcount_job};
 use weir_simulator::{ClusterSpec, Fault, FaultPlan, FlinkVersion, JobSpec, Request, Scheduler, hex_id};
+use weir_store::RequestKind;
 
 fn spec(name: &str) -> ClusterSpec {
     scenario(name).unwrap().spec
@@ -311,6 +312,39 @@ async fn a_rival_who_changes_the_job_is_noticed_and_respected() {
         world.decisions(job).iter().any(|(_, it)| planned(it).is_some_and(|plan| *plan.1 == respected)),
         "it is said; {story}"
     );
+}
+
+/// The order in which people try the modes out: a plan that waits for approval gives way once nobody has to approve.
+#[tokio::test]
+async fn from_approve_to_auto_the_plan_that_waited_gives_way_to_one_that_is_carried_out() {
+    let job = "wordcount";
+    let mut world = World::with(spec(job), book(Mode::Approve));
+    world.start().await;
+    world.run_to(40).await;
+    assert_eq!(world.job(job).rescales, 0, "{}", world.story(job));
+    world.store().set_mode(&World::key(job), Mode::Auto, "ada", world.clock.now_ms()).await.unwrap();
+    world.run_to(70).await;
+    let story = world.story(job);
+    assert_eq!((world.at(job, 70).parallelism, world.job(job).rescales), (vec![1, 3, 5], 1), "{story}");
+    let mut ends = world.ends(job);
+    ends.sort();
+    assert_eq!(ends, ["refused", "verified"], "{story}");
+}
+
+/// What a person has undone stays undone, and is not taken for somebody else's doing.
+#[tokio::test]
+async fn a_persons_rollback_is_carried_out_and_left_alone() {
+    let job = "wordcount";
+    let mut world = World::new(spec(job));
+    world.start().await;
+    world.run_to(40).await;
+    let action = world.store().actions(&World::key(job), 1).await.unwrap().remove(0);
+    world.store().add_request(RequestKind::Rollback, &action.id, "ada", world.clock.now_ms()).await.unwrap();
+    world.run_to(110).await;
+    let story = world.story(job);
+    assert_eq!((world.at(job, 110).parallelism, world.job(job).rescales), (vec![1, 1, 1], 2), "{story}");
+    let withheld = Disposition::Withheld { gate: "quarantine".into() };
+    assert!(world.decisions(job).iter().any(|(_, it)| it.disposition == withheld), "{story}");
 }
 
 #[tokio::test]

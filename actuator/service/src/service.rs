@@ -32,6 +32,21 @@ pub struct Options {
     pub concurrency: usize,
 }
 
+impl Options {
+    /// Everything that is wrong with the options, one sentence each; empty when they are sound.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.poll_ms < 1 {
+            found.push(format!("poll_ms = {} must be at least 1", self.poll_ms));
+        }
+        if self.concurrency == 0 {
+            found.push("concurrency = 0 must be at least 1".into());
+        }
+        found
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self { poll_ms: 150, concurrency: 16 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use weir_schemas::control::Mode;
 use weir_schemas::decision::{
     DECISION_SCHEMA, Decision, Direction, Disposition, Parent, Plan, PlannedVertex, Verdict, command_id, decision_id,
 };
@@ -324,8 +325,11 @@ impl JobState {
             source.arrival_per_second - source.backlog_slope_per_second.unwrap_or(0.0)
         };
         let target: BTreeMap<String, u32> = vertices.iter().map(|vertex| (vertex.id.clone(), vertex.to)).collect();
-        // The same target that already awaits approval is the same plan.
-        let awaiting = self.in_flight.as_ref().filter(|action| action.awaits_approval && action.target == target);
+        // The same target that already awaits approval is the same plan, as long as approval is what is asked for. In another mode
+        // it is a new one, which takes the place of the one that waits.
+        let asks = self.control.as_ref().is_some_and(|control| control.mode == Mode::Approve);
+        let waits = |action: &&InFlight| asks && action.awaits_approval && action.target == target;
+        let awaiting = self.in_flight.as_ref().filter(waits);
         Plan {
             number: awaiting.map_or(self.plans + 1, |action| action.plan),
             parent: Parent { run: run.clone(), parallelism, requirements: sample.facts.requirements.clone() },

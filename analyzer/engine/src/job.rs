@@ -17,6 +17,8 @@ use crate::window;
 
 /// After so many periods without a round the data are stale.
 const STALE_PERIODS: i64 = 3;
+/// Refusals after which nothing speaks against the same plan, made anew.
+const NO_SETBACK: [&str; 6] = ["old_epoch", "superseded", "expired", "frozen", "paused", "mode"];
 /// How far back restarts are remembered, in milliseconds.
 const DAY_MS: i64 = 86_400_000;
 
@@ -238,20 +240,40 @@ impl JobState {
         self.needed.forget();
     }
 
+    /// A command is under way, or waits. One that is not known here was given by a person.
+    fn under_way(&mut self, outcome: &Outcome) {
+        let awaits_approval = outcome.result == OutcomeResult::AwaitsApproval;
+        match self.in_flight.as_mut().filter(|action| action.command == outcome.command) {
+            Some(action) => action.awaits_approval = awaits_approval,
+            None if awaits_approval => {}
+            None => {
+                self.in_flight = Some(InFlight {
+                    command: outcome.command.clone(),
+                    awaits_approval,
+                    since_ms: outcome.at_ms,
+                    plan: self.plans,
+                    target: outcome.target.clone(),
+                });
+            }
+        }
+    }
+
     /// Takes in what became of a command.
     pub(crate) fn fold_outcome(&mut self, outcome: &Outcome) {
         let same_run = self.run().is_none_or(|run| *run == outcome.run);
         self.restarts_ms.retain(|at| *at > outcome.at_ms - DAY_MS);
         match &outcome.result {
             OutcomeResult::Started | OutcomeResult::AwaitsApproval => {
-                if let Some(action) = self.in_flight.as_mut().filter(|action| action.command == outcome.command) {
-                    action.awaits_approval = outcome.result == OutcomeResult::AwaitsApproval;
-                }
+                self.under_way(outcome);
                 return;
             }
             OutcomeResult::Verified => {
                 self.restarts_ms.push(outcome.at_ms);
                 self.setback = None;
+                // What a person has undone is not done again in the same run.
+                if outcome.decision.is_empty() && same_run {
+                    self.quarantine.push(outcome.before.clone());
+                }
             }
             OutcomeResult::RolledBack { why } | OutcomeResult::Failed { why } => {
                 self.restarts_ms.push(outcome.at_ms);
@@ -260,8 +282,7 @@ impl JobState {
                     self.quarantine.push(outcome.target.clone());
                 }
             }
-            // Nothing speaks against the same plan, made anew.
-            OutcomeResult::Refused { why } if matches!(why.as_str(), "old_epoch" | "superseded" | "expired") => {}
+            OutcomeResult::Refused { why } if NO_SETBACK.contains(&why.as_str()) => {}
             OutcomeResult::Refused { why } => {
                 self.setback = Some(Setback { at_ms: outcome.at_ms, why: why.clone() });
             }

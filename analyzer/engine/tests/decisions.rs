@@ -112,6 +112,38 @@ fn a_plan_that_awaits_approval_is_told_once_and_stays_the_same_plan() {
         || judged.decision.verdict.plan().unwrap().number == 1));
 }
 
+/// A plan that waits for approval is not the one that is carried out once nobody has to approve: that one is new, and takes its place.
+#[test]
+fn in_another_mode_a_plan_that_awaits_approval_gives_way_to_a_new_one() {
+    let mut world = World::new(Mode::Approve);
+    let (_, first) = world.until(30, rescales);
+    world.control(ControlState { mode: Mode::Auto, policy: World::policy(), ..ControlState::default() });
+    let (_, second) = world.until(10, acts);
+    assert_eq!(sizes(&first), sizes(&second));
+    let number = |judged: &Judged| judged.decision.verdict.plan().unwrap().number;
+    assert!(number(&second) > number(&first));
+    carry_out(&mut world, &second);
+    assert!(world.watch(30).iter().all(|judged| !rescales(judged)));
+}
+
+/// A person undoes an action: that is nobody else's change, and it is not done again.
+#[test]
+fn what_a_person_has_undone_is_left_undone() {
+    let mut world = World::new(Mode::Auto);
+    world.facts.requirements = "count=1..1".into();
+    let (_, judged) = world.until(30, acts);
+    world.facts.requirements = "count=1..5".into();
+    carry_out(&mut world, &judged);
+    world.persons_command(OutcomeResult::Started, [1, 3, 5], [1, 1, 1]);
+    world.facts.requirements = "count=1..1".into();
+    assert_eq!(because(&world.second().unwrap()), "action_in_flight");
+    world.restart([1, 1, 1]);
+    world.second();
+    world.persons_command(OutcomeResult::Verified, [1, 3, 5], [1, 1, 1]);
+    let (_, judged) = world.until(60, rescales);
+    assert_eq!(withheld_by(&judged).as_deref(), Some("quarantine"));
+}
+
 #[test]
 fn frozen_and_paused_jobs_are_judged_but_left_alone() {
     for (frozen, paused, gate) in [(true, false, "frozen"), (false, true, "paused")] {

@@ -34,6 +34,23 @@ pub struct Options {
     pub batch_records: usize,
 }
 
+impl Options {
+    /// Everything that is wrong with the options, one sentence each; empty when they are sound.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (name, value) in [("commit_every_ms", self.commit_every_ms), ("poll_ms", self.poll_ms)] {
+            if value < 1 {
+                found.push(format!("{name} = {value} must be at least 1"));
+            }
+        }
+        if self.batch_records == 0 {
+            found.push("batch_records = 0 must be at least 1".into());
+        }
+        found
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self { commit_every_ms: 5_000, poll_ms: 100, batch_records: 256 }

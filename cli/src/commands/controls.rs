@@ -84,7 +84,7 @@ pub(super) async fn pause(
     if paused {
         sheet.title(format!("{0} is paused: it is judged, and not acted on until `weir resume {0}`.", named.job));
     } else {
-        sheet.title(format!("{} is not paused; its mode says how far Weir may go.", named.job));
+        sheet.title(format!("{} is not paused any more; its mode says how far Weir may go.", named.job));
     }
     doubt(&mut sheet, &named);
     Ok(out.write_all(sheet.text().as_bytes())?)
@@ -109,7 +109,7 @@ pub(super) async fn freeze(
             sheet.title(format!("{} is at it already: {}.", row.job, super::action::progress(&row)));
         }
     } else {
-        sheet.title("Nothing is frozen; the modes of the jobs say how far Weir may go.");
+        sheet.title("Nothing is frozen any more; the modes of the jobs say how far Weir may go.");
     }
     Ok(out.write_all(sheet.text().as_bytes())?)
 }

@@ -100,8 +100,15 @@ async fn answer(store: &Store, request: i64) -> Result<RequestRow, CommandError>
 
 /// What stands against it already, so that nobody has to be asked.
 async fn objection(store: &Store, kind: RequestKind, action: &ActionRow) -> Result<Option<String>, CommandError> {
+    let controls = store.controls().await?;
+    if kind != RequestKind::Reject && controls.frozen {
+        return Ok(Some("everything is frozen; `weir unfreeze` first".into()));
+    }
     if kind == RequestKind::Rollback {
         return objection_to_rollback(store, action).await;
+    }
+    if kind == RequestKind::Approve && controls.jobs.get(&action.job).is_some_and(|control| control.paused) {
+        return Ok(Some(format!("the job is paused; `weir resume {}` first", action.job)));
     }
     let state = words(&action.state);
     Ok(match (action.state.as_str(), action.open) {

@@ -87,7 +87,8 @@ impl Config {
             let name = file.map_or_else(String::new, |path| path.display().to_string());
             ConfigError::one(format!("{name} is not TOML: {why}"))
         })?;
-        Self::from_table(overlay(table, environment))
+        let (table, misplaced) = overlay(table, environment);
+        if misplaced.is_empty() { Self::from_table(table) } else { Err(ConfigError { problems: misplaced }) }
     }
 
     /// Checks a configuration that is parsed already.
@@ -106,14 +107,24 @@ impl Config {
             found.all("[collector]", options.problems());
             config.collector = options;
         }
-        config.analyzer = found.section(&mut table, "analyzer").unwrap_or_default();
-        config.actuator = found.section(&mut table, "actuator").unwrap_or_default();
+        if let Some(options) = found.section::<weir_analyzer::Options>(&mut table, "analyzer") {
+            found.all("[analyzer]", options.problems());
+            config.analyzer = options;
+        }
+        if let Some(options) = found.section::<weir_actuator::Options>(&mut table, "actuator") {
+            found.all("[actuator]", options.problems());
+            config.actuator = options;
+        }
         if let Some(options) = found.section::<weir_streams::EmbeddedOptions>(&mut table, "log") {
             found.all("[log]", options.check().err().map(|why| why.to_string()));
             config.log = options;
         }
         config.http = found.section(&mut table, "http").unwrap_or_default();
-        config.retention = found.section(&mut table, "retention").unwrap_or_default();
+        found.all("[http]", config.http.problem());
+        if let Some(retention) = found.section::<weir_store::Retention>(&mut table, "retention") {
+            found.all("[retention]", sections::retention_problems(retention));
+            config.retention = retention;
+        }
         let known =
             ["data", "cluster", "default", "policy", "collector", "analyzer", "actuator", "log", "http", "retention"];
         for key in table.keys() {
@@ -245,8 +256,30 @@ mod tests {
             ("WEIR__DATA".to_string(), "/var/lib/weir".to_string()),
             ("HOME".to_string(), "/root".to_string()),
         ];
-        let config = Config::from_table(overlay(file, environment.into_iter())).unwrap();
+        let (table, misplaced) = overlay(file, environment.into_iter());
+        assert!(misplaced.is_empty(), "{misplaced:?}");
+        let config = Config::from_table(table).unwrap();
         assert_eq!((config.data, config.book.default.policy.utilisation), (PathBuf::from("/var/lib/weir"), 0.8));
+    }
+
+    #[test]
+    fn a_variable_that_fits_nowhere_is_told() {
+        let file: toml::Table = "[[cluster]]\nname = \"a\"\nurl = \"http://a\"".parse().unwrap();
+        let variable = [("WEIR__CLUSTER__URL".to_string(), "http://b".to_string())];
+        let (_, misplaced) = overlay(file, variable.into_iter());
+        assert!(misplaced[0].contains("WEIR__CLUSTER__URL"), "{misplaced:?}");
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense_are_refused() {
+        let problems = load(
+            "[analyzer]\nbatch_records = 0\n[actuator]\npoll_ms = 0\n[retention]\ndecisions_ms = -1\n[[cluster]]\nname = \"a/b\"",
+        )
+        .unwrap_err()
+        .problems;
+        for part in ["batch_records", "poll_ms", "decisions_ms", "url", "a/b"] {
+            assert!(problems.iter().any(|problem| problem.contains(part)), "{part:?} in {problems:#?}");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Sections that belong to no service.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
 use serde::Deserialize;
 use weir_flink::HttpOptions;
@@ -34,14 +33,34 @@ impl Cluster {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address to listen on; absent: none is opened.
-    pub listen: Option<SocketAddr>,
+    /// Address to listen on, as `host:port`; `none` opens none.
+    pub listen: String,
+}
+
+impl Http {
+    /// What is wrong with the address, if it cannot be one.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let port = self.listen.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        let sound = self.listen == "none" || port.is_some();
+        (!sound).then(|| format!("listen = {:?}: give host and port as in 127.0.0.1:9468, or none", self.listen))
+    }
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { listen: Some(SocketAddr::from(([127, 0, 0, 1], 9468))) }
+        Self { listen: "127.0.0.1:9468".into() }
     }
+}
+
+/// What is wrong with how long things are kept, one sentence each.
+pub fn retention_problems(retention: weir_store::Retention) -> Vec<String> {
+    let weir_store::Retention { decisions_ms, actions_ms, audit_ms } = retention;
+    let kept = [("decisions_ms", decisions_ms), ("actions_ms", actions_ms), ("audit_ms", audit_ms)];
+    kept.into_iter()
+        .filter(|(_, kept_ms)| *kept_ms < 1)
+        .map(|(name, kept_ms)| format!("{name} = {kept_ms} must be at least 1"))
+        .collect()
 }
 
 /// Takes the clusters out of the file.
@@ -57,6 +76,14 @@ pub fn clusters(table: &mut toml::Table, found: &mut Findings) -> Vec<Cluster> {
             found.problems.push(format!("{place}: give it a name: it becomes part of the key of every job on it"));
             continue;
         };
+        if name.contains('/') {
+            found
+                .problems
+                .push(format!("{place}: the name {name} must not hold a slash: it is a part of the keys of jobs"));
+        }
+        if !table.contains_key("url") {
+            found.problems.push(format!("{place}: give the url of its JobManager, as in url = \"http://flink:8081\""));
+        }
         if !names.insert(name.clone()) {
             found.problems.push(format!("{place}: the name {name} is taken by another cluster"));
         }

@@ -54,7 +54,7 @@ async fn a_job_is_paused_and_resumed() {
     home.decided(&[hold()]).await;
     insta::assert_snapshot!(home.text("pause orders").await, @"prod/default/orders is paused: it is judged, and not acted on until `weir resume prod/default/orders`.");
     assert!(home.store.controls().await.unwrap().jobs[&hold().job].paused);
-    insta::assert_snapshot!(home.text("resume orders").await, @"prod/default/orders is not paused; its mode says how far Weir may go.");
+    insta::assert_snapshot!(home.text("resume orders").await, @"prod/default/orders is not paused any more; its mode says how far Weir may go.");
     assert!(!home.store.controls().await.unwrap().jobs[&hold().job].paused);
 }
 
@@ -70,5 +70,8 @@ async fn a_freeze_names_what_is_under_way() {
     assert!(home.store.controls().await.unwrap().frozen);
     assert_eq!(home.json("unfreeze").await, json!({"frozen": false, "revision": 2}));
     assert!(!home.store.controls().await.unwrap().frozen);
-    assert_eq!(home.text("unfreeze").await, "Nothing is frozen; the modes of the jobs say how far Weir may go.\n");
+    assert_eq!(
+        home.text("unfreeze").await,
+        "Nothing is frozen any more; the modes of the jobs say how far Weir may go.\n"
+    );
 }

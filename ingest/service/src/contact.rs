@@ -206,8 +206,11 @@ impl fmt::Display for FirstContact {
         let unknown = || "unknown".to_owned();
         let time = |time: Option<i64>| time.map_or_else(unknown, short_time);
         let number = |number: Option<u32>| number.map_or_else(unknown, |number| number.to_string());
-        let version = if self.version.is_empty() { "unknown" } else { &self.version };
-        writeln!(f, "Flink        {version}")?;
+        if self.version.is_empty() {
+            // Nothing is known of a cluster that does not answer, and nothing is claimed.
+            return self.problems.iter().try_for_each(|problem| writeln!(f, "problem      {problem}"));
+        }
+        writeln!(f, "Flink        {}", self.version)?;
         writeln!(f, "scheduler    {}", self.scheduler.map_or_else(unknown, |scheduler| scheduler.to_string()))?;
         writeln!(f, "refresh      metrics every {}", time(self.refresh_ms))?;
         writeln!(

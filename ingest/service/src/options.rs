@@ -60,13 +60,15 @@ impl Options {
             ("call_deadline_ms", self.call_deadline_ms),
             ("facts_every_ms", self.facts_every_ms),
             ("longest_pause_ms", self.longest_pause_ms),
-            ("settle_ms", self.settle_ms.saturating_add(1)),
         ];
         let mut found: Vec<String> = positive
             .into_iter()
             .filter(|&(_, value)| value <= 0)
             .map(|(name, value)| format!("{name} = {value} must be positive"))
             .collect();
+        if self.settle_ms < 0 {
+            found.push(format!("settle_ms = {} must not be negative", self.settle_ms));
+        }
         for (name, value, least) in [
             ("concurrency", self.concurrency, 1),
             ("part_bytes", self.part_bytes, 10_000),

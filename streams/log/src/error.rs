@@ -31,7 +31,7 @@ pub enum LogError {
         path: PathBuf,
     },
     /// Another process, or another handle of this one, writes to the log.
-    #[error("{code}: the log is written by someone else, who holds {}; stop them, or read without writing", lock.display(), code = self.code())]
+    #[error("{code}: another process writes to this log and holds {}; stop it, or use another folder", lock.display(), code = self.code())]
     Locked {
         /// The lock file.
         lock: PathBuf,

@@ -107,7 +107,7 @@ impl World {
         let action = self.shard.jobs[&Self::key()].in_flight.clone().unwrap();
         let outcome = Outcome {
             command: action.command,
-            decision: String::new(),
+            decision: "a decision".into(),
             job: Self::key(),
             run: self.shard.jobs[&Self::key()].run().unwrap().clone(),
             at_ms: self.now_ms,
@@ -115,6 +115,28 @@ impl World {
             before: action.target.clone(),
             target: action.target,
             after: std::collections::BTreeMap::new(),
+            stop_ms: None,
+            expected_stop_ms: 0,
+            short_of_slots: false,
+            sentence: String::new(),
+        };
+        let record = self.record("actuator", Body::OutcomeJson(serde_json::to_vec(&outcome).unwrap()));
+        assert_eq!(self.shard.fold(record), Folded::Merged(Self::key()));
+    }
+
+    /// What becomes of a command that a person gave, such as to undo an action.
+    pub fn persons_command(&mut self, result: OutcomeResult, before: [u32; 3], target: [u32; 3]) {
+        let sizes = |sizes: [u32; 3]| (0..3).map(|vertex| (id(vertex), sizes[vertex])).collect();
+        let outcome = Outcome {
+            command: "a person's".into(),
+            decision: String::new(),
+            job: Self::key(),
+            run: self.shard.jobs[&Self::key()].run().unwrap().clone(),
+            at_ms: self.now_ms,
+            result,
+            before: sizes(before),
+            target: sizes(target),
+            after: sizes(target),
             stop_ms: None,
             expected_stop_ms: 0,
             short_of_slots: false,
