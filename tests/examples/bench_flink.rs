@@ -1,5 +1,5 @@
 //! Measures the scenario on a real Flink cluster, once with metrics refreshed each second and once at Flink's defaults, and
-//! prints a row for each phase. Fails on nothing: it measures.
+//! prints a row for each phase. Fails on nothing: it measures. An argument picks the part whose name contains it.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot go on should stop there")]
 
@@ -10,7 +10,9 @@ use weir_tests::{FlinkCluster, FlinkOptions};
 
 #[tokio::main]
 async fn main() {
-    for (name, refresh_ms) in [("metrics every second", Some(1_000)), ("Flink's default refresh (10 s, 3 s)", None)] {
+    let only = std::env::args().nth(1).unwrap_or_default();
+    let parts = [("metrics every second", Some(1_000)), ("Flink's default refresh (10 s, 3 s)", None)];
+    for (name, refresh_ms) in parts.into_iter().filter(|(name, _)| name.contains(&only)) {
         let cluster = FlinkCluster::start(&FlinkOptions { refresh_ms, ..FlinkOptions::default() });
         let scenario = Scenario::submit(&cluster);
         let mut weir = scenario.weir();

@@ -13,7 +13,7 @@ pub struct Options {
     /// Time between two rounds of a job that changes, in milliseconds; absent: Flink's own refresh interval. It is never
     /// shorter than that, since such samples would repeat each other.
     pub quick_ms: Option<i64>,
-    /// After this long without any change, in milliseconds, a job is read half as often.
+    /// After this long without any change, in milliseconds, a job is read half as often, if that is within five seconds.
     pub calm_after_ms: i64,
     /// Time between the call that makes Flink fetch its metrics and the first reading of them, in milliseconds.
     pub settle_ms: i64,

@@ -37,6 +37,9 @@ const SHORTEST_FETCH_MS: i64 = 1_000;
 /// Records of jobs that were read do not wait longer than this for the others, in milliseconds.
 const FLUSH_AFTER_MS: i64 = 250;
 
+/// Being calm never makes the time between two readings longer than this, in milliseconds: a step of load has to be noticed soon.
+const LONGEST_CALM_MS: i64 = 5_000;
+
 impl Collector {
     /// Makes Flink fetch its metrics, then reads all jobs that are due.
     pub(super) async fn read_due(&mut self, calls: &Calls<'_>, report: &mut RoundReport) -> Result<(), FlinkError> {
@@ -185,7 +188,9 @@ impl Collector {
         job.once.succeeded(key);
         job.backoff.succeeded();
         job.told_gone = false;
-        let (ticks, period_ms) = if absorbed.calm { (2, quick_ms.saturating_mul(2)) } else { (1, quick_ms) };
+        let half_as_often_ms = quick_ms.saturating_mul(2);
+        let slows = absorbed.calm && half_as_often_ms <= LONGEST_CALM_MS;
+        let (ticks, period_ms) = if slows { (2, half_as_often_ms) } else { (1, quick_ms) };
         job.due_tick = tick + ticks;
         let mut around = self.surroundings(run, fetched, &stale, period_ms);
         around.fetched_at_ms -= absorbed.delay_ms;
