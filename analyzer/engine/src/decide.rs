@@ -23,7 +23,9 @@ use crate::window::{self, Halves};
 use crate::words;
 
 /// Reasons to hold that pass by themselves, and are told only if they have not after [`PATIENCE_MS`].
-const PASSING: [&str; 6] = ["measuring", "load_unsettled", "not_measured", "not_running", "action_in_flight", "mixed"];
+const PASSING: [&str; 6] = ["measuring", LOAD_UNSETTLED, "not_measured", "not_running", "action_in_flight", "mixed"];
+/// The half-windows do not agree on the load.
+const LOAD_UNSETTLED: &str = "load_unsettled";
 /// See [`PASSING`]; in milliseconds.
 const PATIENCE_MS: i64 = 30_000;
 
@@ -132,7 +134,11 @@ impl JobState {
         let grave = inputs.problems.iter().find(|problem| problem.grave).cloned();
         let sample = self.newest.clone();
         let (None, Some((halves, arrivals)), Some(sample)) = (&grave, halves, sample) else {
-            self.needed.forget();
+            // A load that does not agree for a moment says neither that more nor that less is needed: what was needed before it
+            // stays known. Anything else is a gap.
+            if !grave.as_ref().is_some_and(|problem| problem.word == LOAD_UNSETTLED) {
+                self.needed.forget();
+            }
             let (word, detail) =
                 grave.map_or(("measuring".into(), "too few rounds yet".into()), |it| (it.word, it.detail));
             let health = health::unknown(self.newest.as_ref(), &detail);
@@ -181,7 +187,7 @@ impl JobState {
         }
         if let Some(source) = arrivals.unsettled.first() {
             inputs.problems.push(Problem {
-                word: "load_unsettled".into(),
+                word: LOAD_UNSETTLED.into(),
                 detail: format!("the load of {source} is changing; it is believed once two half-windows agree"),
                 grave: true,
             });

@@ -235,6 +235,22 @@ fn a_shrink_waits_for_its_quiet_period_and_for_complete_data() {
 }
 
 #[test]
+fn a_load_that_wavers_for_a_moment_does_not_start_the_quiet_period_anew() {
+    let mut world = World::new(Mode::Auto);
+    world.parallelism = [1, 5, 10];
+    world.rate = 1600.0;
+    world.watch(20);
+    world.rate = 400.0;
+    world.watch(20);
+    world.rate = 700.0;
+    let wavering = world.watch(1);
+    world.rate = 400.0;
+    let (seconds, _) = world.until(60, acts);
+    assert_eq!(because(&wavering[0]), "load_unsettled");
+    assert!(seconds <= 15, "acted {seconds} s later");
+}
+
+#[test]
 fn a_vertex_that_is_not_measured_never_causes_a_shrink() {
     let mut world = World::new(Mode::Auto);
     world.parallelism = [1, 5, 10];
