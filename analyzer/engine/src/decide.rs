@@ -136,7 +136,7 @@ impl JobState {
         let (None, Some((halves, arrivals)), Some(sample)) = (&grave, halves, sample) else {
             // A load that does not agree for a moment says neither that more nor that less is needed: what was needed before it
             // stays known. Anything else is a gap.
-            if !grave.as_ref().is_some_and(|problem| problem.word == LOAD_UNSETTLED) {
+            if grave.as_ref().is_none_or(|problem| problem.word != LOAD_UNSETTLED) {
                 self.needed.forget();
             }
             let (word, detail) =
