@@ -145,10 +145,10 @@ impl<'a> Scenario<'a> {
         )
     }
 
-    /// A Weir for the cluster, not started yet. A shrink waits for 20 s.
+    /// A Weir for the cluster, not started yet. A shrink waits for 12 s.
     #[must_use]
     pub fn weir(&self) -> Weir {
-        Weir::prepare(&self.cluster.folder().join("weir"), &self.configuration("shrink_after_ms = 20000"))
+        Weir::prepare(&self.cluster.folder().join("weir"), &self.configuration("shrink_after_ms = 12000"))
     }
 }
 

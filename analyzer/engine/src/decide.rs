@@ -258,7 +258,7 @@ impl JobState {
             target: &plan.target(),
             slots_before: cost.slots_before,
             slots_after: cost.slots_after,
-            quiet_at_ms: self.needed.quiet_at_ms(&current, policy.shrink_after_ms),
+            quiet_at_ms: self.needed.due_at_ms(&current, policy.shrink_after_ms),
             released: plan.direction == Direction::Shrink && self.released_shrink.as_ref() == Some(&limited.target),
             data_complete,
         };
@@ -293,7 +293,7 @@ impl JobState {
             self.released_shrink = None;
             return current;
         }
-        let quiet = self.needed.quiet_at_ms(&current, policy.shrink_after_ms).is_some_and(|at| at <= now_ms);
+        let quiet = self.needed.due_at_ms(&current, policy.shrink_after_ms).is_some_and(|at| at <= now_ms);
         if let Some(released) = &self.released_shrink {
             if released.len() == most.len() && most.iter().zip(released).all(|(most, released)| most <= released) {
                 return released.clone();

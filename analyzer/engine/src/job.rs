@@ -193,7 +193,7 @@ impl JobState {
         if was_running && self.in_flight.is_none() {
             let current = self.newest.as_ref().map(Sample::parallelism).unwrap_or_default();
             let policy = self.policy();
-            let due = self.needed.quiet_at_ms(&current, policy.shrink_after_ms);
+            let due = self.needed.due_at_ms(&current, policy.shrink_after_ms);
             let is_due = due.is_some_and(|at| at <= sample.facts.fetched_at_ms);
             self.released_shrink = is_due.then(|| self.needed.most());
         }

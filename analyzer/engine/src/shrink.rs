@@ -51,6 +51,17 @@ impl NeededOfLate {
         let since = if index == 0 { self.since_ms? } else { self.changes.get(index)?.0 };
         Some(since.saturating_add(period_ms))
     }
+
+    /// When a shrink is due: once the period is quiet. While the need is still much lower than the most of the period, by a quarter
+    /// of what runs, it is waited for that to pass, so that one restart does instead of two.
+    pub fn due_at_ms(&self, current: &[u32], period_ms: i64) -> Option<i64> {
+        let quiet_at_ms = self.quiet_at_ms(current, period_ms)?;
+        let (began_ms, latest) = self.changes.back()?;
+        let sum = |sizes: &[u32]| sizes.iter().map(|&size| u64::from(size)).sum::<u64>();
+        let still_to_fall = sum(&self.most()).saturating_sub(sum(latest));
+        let falls = still_to_fall.saturating_mul(4) >= sum(current) && still_to_fall > 0;
+        Some(if falls { quiet_at_ms.max(began_ms.saturating_add(period_ms)) } else { quiet_at_ms })
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +92,25 @@ mod tests {
         assert_eq!(needed.quiet_at_ms(&[5, 10], 60_000), Some(90_000));
         needed.learn(90_000, &[2, 3], 60_000);
         assert_eq!(needed.most(), [2, 10]);
+    }
+
+    #[test]
+    fn a_need_that_has_just_fallen_far_is_waited_for() {
+        let mut needed = NeededOfLate::default();
+        needed.learn(0, &[5, 9], 20_000);
+        needed.learn(100_000, &[2, 3], 20_000);
+        assert_eq!((needed.most(), needed.due_at_ms(&[5, 10], 20_000)), (vec![5, 9], Some(120_000)));
+        needed.learn(120_000, &[2, 3], 20_000);
+        assert_eq!(needed.most(), [2, 3]);
+        assert!(needed.due_at_ms(&[5, 10], 20_000) <= Some(120_000));
+    }
+
+    #[test]
+    fn a_need_that_falls_little_by_little_is_not() {
+        let mut needed = NeededOfLate::default();
+        needed.learn(0, &[5, 9], 20_000);
+        needed.learn(100_000, &[5, 8], 20_000);
+        assert_eq!(needed.due_at_ms(&[5, 10], 20_000), Some(20_000));
     }
 
     #[test]
