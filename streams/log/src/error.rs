@@ -176,13 +176,84 @@ pub enum LogError {
         /// What is wrong with it, and what would be right.
         problem: String,
     },
+    /// The server of the log does not answer, or cannot be found.
+    #[error("{code}: cannot {action}: {server} does not answer ({cause}); check that it runs and that its address is right", code = self.code())]
+    Unreachable {
+        /// The address, as it was configured.
+        server: String,
+        /// What was tried, as a verb with its object.
+        action: String,
+        /// What the client said.
+        cause: String,
+    },
+    /// The server did not do it in time. Whether it will, is not known.
+    #[error("{code}: cannot {action}: {server} did not finish within {waited_ms} ms; check its load and the network to it", code = self.code())]
+    TimedOut {
+        /// The address, as it was configured.
+        server: String,
+        /// What was tried, as a verb with its object.
+        action: String,
+        /// How long it was waited for.
+        waited_ms: u64,
+    },
+    /// The server does not let us: log-in, access rights, or a certificate that is not trusted.
+    #[error("{code}: cannot {action}: {server} refuses it ({cause}); check user, password, access rights and certificates", code = self.code())]
+    Denied {
+        /// The address, as it was configured.
+        server: String,
+        /// What was tried, as a verb with its object.
+        action: String,
+        /// What the server said.
+        cause: String,
+    },
+    /// The server answered with an error.
+    #[error("{code}: cannot {action}: {server} answers: {cause}", code = self.code())]
+    Server {
+        /// The address, as it was configured.
+        server: String,
+        /// What was tried, as a verb with its object.
+        action: String,
+        /// What the server said.
+        cause: String,
+    },
+    /// A topic or stream of that name is there, and is not a log of ours. It was not touched.
+    #[error("{code}: {name} on {server} is not a log of Weir ({problem}); it was left as it is: choose another name, or remove it", code = self.code())]
+    Occupied {
+        /// The address, as it was configured.
+        server: String,
+        /// The topic or stream.
+        name: String,
+        /// How it was noticed.
+        problem: String,
+    },
+    /// A setting of a server's log that cannot be followed.
+    #[error("{code}: log setting {setting} = {value:?} {problem}", code = self.code())]
+    Setting {
+        /// The key.
+        setting: &'static str,
+        /// Its value; never a secret.
+        value: String,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// The server came back without data that it had acknowledged, or with another log of the same name.
+    #[error("{code}: {server} lost log {log} ({problem}); open it again to begin anew, and check the server's storage", code = self.code())]
+    Lost {
+        /// The address, as it was configured.
+        server: String,
+        /// The log.
+        log: String,
+        /// How it was noticed.
+        problem: String,
+    },
 }
 
 impl LogError {
     /// Every code that [`LogError::code`] can give, for the registry of codes.
-    pub const CODES: [&'static str; 17] = [
+    pub const CODES: [&'static str; 24] = [
         "WR0201", "WR0202", "WR0203", "WR0204", "WR0205", "WR0206", "WR0207", "WR0208", "WR0209", "WR0210", "WR0211",
-        "WR0212", "WR0213", "WR0214", "WR0215", "WR0216", "WR0217",
+        "WR0212", "WR0213", "WR0214", "WR0215", "WR0216", "WR0217", "WR0220", "WR0221", "WR0222", "WR0223", "WR0224",
+        "WR0225", "WR0226",
     ];
 
     /// The stable code, under which the manual explains the error.
@@ -206,13 +277,30 @@ impl LogError {
             Self::Poisoned { .. } => "WR0215",
             Self::Closed { .. } | Self::ReadOnly { .. } => "WR0216",
             Self::Options { .. } => "WR0217",
+            Self::Unreachable { .. } => "WR0220",
+            Self::TimedOut { .. } => "WR0221",
+            Self::Denied { .. } => "WR0222",
+            Self::Server { .. } => "WR0223",
+            Self::Occupied { .. } => "WR0224",
+            Self::Setting { .. } => "WR0225",
+            Self::Lost { .. } => "WR0226",
         }
     }
 
     /// Whether the same call may work later, without anybody opening the log again or moving the reader.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::StorageFull { .. } | Self::Locked { .. } | Self::NotFound { .. })
+        matches!(
+            self,
+            Self::Io { .. }
+                | Self::StorageFull { .. }
+                | Self::Locked { .. }
+                | Self::NotFound { .. }
+                | Self::Unreachable { .. }
+                | Self::TimedOut { .. }
+                | Self::Denied { .. }
+                | Self::Server { .. }
+        )
     }
 
     /// Wraps what the operating system said about a file.
