@@ -1,14 +1,21 @@
 //! Actions: commands that the actuator claimed, and how far it got with them.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 use weir_schemas::identity::{JobKey, RunId};
 
 use crate::error::StoreError;
 use crate::outbox::OutboxWrite;
 use crate::positions::PositionRow;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::{Store, Write};
+
+/// The columns of an action. All of them are named: what a newer version adds is not asked for.
+macro_rules! columns {
+    () => {
+        "id, cluster, namespace, name, run_id, run_start_ms, decision_id, state, open, restarted, epoch, plan_number,
+         created_ms, updated_ms, body"
+    };
+}
 
 /// A command that was claimed, and how far it got.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +46,8 @@ pub struct ActionRow {
     pub body: String,
 }
 
-impl FromRow<'_, SqliteRow> for ActionRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for ActionRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
             id: row.try_get("id")?,
             job: rows::job(row)?,
@@ -71,17 +78,21 @@ impl Store {
         consumed: Option<PositionRow>,
         outbox: Vec<OutboxWrite>,
     ) -> Result<bool, StoreError> {
-        let mut write = self.write("claim_action").await?;
-        let claimed = write.insert_action(action).await?;
-        if claimed {
-            write.raise_plan_number(&action.job, action.plan_number).await?;
-            write.add_to_outbox(&outbox).await?;
-        }
-        if let Some(position) = consumed {
-            write.save_position(&position, None).await?;
-        }
-        write.commit().await?;
-        Ok(claimed)
+        let (consumed, outbox) = (&consumed, &outbox);
+        self.retried(move || async move {
+            let mut write = self.write("claim_action").await?;
+            let claimed = write.insert_action(action).await?;
+            if claimed {
+                write.raise_plan_number(&action.job, action.plan_number).await?;
+                write.add_to_outbox(outbox).await?;
+            }
+            if let Some(position) = consumed {
+                write.save_position(position, None).await?;
+            }
+            write.commit().await?;
+            Ok(claimed)
+        })
+        .await
     }
 
     /// Writes down how far an action got, with what has to be published about it. Job, run, decision, plan and time of
@@ -90,20 +101,22 @@ impl Store {
     /// # Errors
     /// [`StoreError::Closed`] if it is over, [`StoreError::Fenced`] if a newer epoch has it, [`StoreError::NotFound`].
     pub async fn update_action(&self, action: &ActionRow, outbox: Vec<OutboxWrite>) -> Result<(), StoreError> {
-        let mut write = self.write("update_action").await?;
-        let query = sqlx::query(
-            "UPDATE actions SET state = $2, open = $3, restarted = (restarted OR $4),
+        let outbox = &outbox;
+        self.retried(move || async move {
+            let mut write = self.write("update_action").await?;
+            let query = sql("UPDATE actions SET state = $2, open = $3, restarted = (restarted OR $4),
                  restarted_ms = CASE WHEN restarted_ms IS NULL AND $4 THEN $6 ELSE restarted_ms END,
                  epoch = $5, updated_ms = $6, body = $7
-             WHERE id = $1 AND open = TRUE AND epoch <= $5",
-        );
-        let query = query.bind(&action.id).bind(&action.state).bind(action.open).bind(action.restarted);
-        let query = query.bind(rows::stored("an epoch", action.epoch)?).bind(action.updated_ms).bind(&action.body);
-        if write.run(query).await? != 1 {
-            return Err(write.why_not_updated(action).await?);
-        }
-        write.add_to_outbox(&outbox).await?;
-        write.commit().await
+             WHERE id = $1 AND open = TRUE AND epoch <= $5");
+            let query = query.bind(&action.id).bind(&action.state).bind(action.open).bind(action.restarted);
+            let query = query.bind(rows::stored("an epoch", action.epoch)?).bind(action.updated_ms).bind(&action.body);
+            if write.run(query).await? != 1 {
+                return Err(write.why_not_updated(action).await?);
+            }
+            write.add_to_outbox(outbox).await?;
+            write.commit().await
+        })
+        .await
     }
 
     /// Actions with which something is still to be done, oldest first.
@@ -111,7 +124,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn open_actions(&self) -> Result<Vec<ActionRow>, StoreError> {
-        self.all(sqlx::query_as("SELECT * FROM actions WHERE open = TRUE ORDER BY created_ms, id")).await
+        self.all(sql(concat!("SELECT ", columns!(), " FROM actions WHERE open = TRUE ORDER BY created_ms, id"))).await
     }
 
     /// The latest actions on a job, newest first.
@@ -119,10 +132,12 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn actions(&self, job: &JobKey, limit: u32) -> Result<Vec<ActionRow>, StoreError> {
-        let query = sqlx::query_as(
-            "SELECT * FROM actions WHERE cluster = $1 AND namespace = $2 AND name = $3
-             ORDER BY created_ms DESC, plan_number DESC, id LIMIT $4",
-        );
+        let query = sql(concat!(
+            "SELECT ",
+            columns!(),
+            " FROM actions WHERE cluster = $1 AND namespace = $2 AND name = $3
+             ORDER BY created_ms DESC, plan_number DESC, id LIMIT $4"
+        ));
         let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
         self.all(query.bind(i64::from(limit))).await
     }
@@ -132,7 +147,11 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn recent_actions(&self, limit: u32) -> Result<Vec<ActionRow>, StoreError> {
-        let query = sqlx::query_as("SELECT * FROM actions ORDER BY created_ms DESC, plan_number DESC, id LIMIT $1");
+        let query = sql(concat!(
+            "SELECT ",
+            columns!(),
+            " FROM actions ORDER BY created_ms DESC, plan_number DESC, id LIMIT $1"
+        ));
         self.all(query.bind(i64::from(limit))).await
     }
 
@@ -143,7 +162,7 @@ impl Store {
     pub async fn action(&self, id_or_prefix: &str) -> Result<ActionRow, StoreError> {
         let find = "SELECT id FROM actions WHERE id >= $1 AND id < $2 ORDER BY id LIMIT $3";
         let id = self.full_id("action", id_or_prefix, find).await?;
-        let row = self.one(sqlx::query_as("SELECT * FROM actions WHERE id = $1").bind(&id)).await?;
+        let row = self.one(sql(concat!("SELECT ", columns!(), " FROM actions WHERE id = $1")).bind(&id)).await?;
         row.ok_or(StoreError::NotFound { what: "action", id })
     }
 
@@ -152,10 +171,8 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn restarts_since(&self, job: &JobKey, since_ms: i64) -> Result<u32, StoreError> {
-        let query = sqlx::query_as(
-            "SELECT COUNT(*) FROM actions
-             WHERE cluster = $1 AND namespace = $2 AND name = $3 AND restarted_ms >= $4",
-        );
+        let query = sql("SELECT COUNT(*) FROM actions
+             WHERE cluster = $1 AND namespace = $2 AND name = $3 AND restarted_ms >= $4");
         let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
         let (count,): (i64,) = self.one(query.bind(since_ms)).await?.unwrap_or_default();
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
@@ -165,12 +182,11 @@ impl Store {
 impl Write {
     /// False if it is there already.
     async fn insert_action(&mut self, action: &ActionRow) -> Result<bool, StoreError> {
-        let query = sqlx::query(
-            "INSERT INTO actions (cluster, namespace, name, id, run_id, run_start_ms, decision_id, state, open,
+        let query =
+            sql("INSERT INTO actions (cluster, namespace, name, id, run_id, run_start_ms, decision_id, state, open,
                  restarted, restarted_ms, epoch, plan_number, created_ms, updated_ms, body)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-             ON CONFLICT (id) DO NOTHING",
-        );
+             ON CONFLICT (id) DO NOTHING");
         let job = &action.job;
         let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name).bind(&action.id);
         let query = query.bind(&action.run.id).bind(action.run.start_ms).bind(&action.decision_id);
@@ -183,7 +199,7 @@ impl Write {
 
     /// The only row of an action.
     pub(crate) async fn action(&mut self, id: &str) -> Result<Option<ActionRow>, StoreError> {
-        self.one(sqlx::query_as("SELECT * FROM actions WHERE id = $1").bind(id)).await
+        self.one(sql(concat!("SELECT ", columns!(), " FROM actions WHERE id = $1")).bind(id)).await
     }
 
     async fn why_not_updated(&mut self, action: &ActionRow) -> Result<StoreError, StoreError> {

@@ -1,13 +1,12 @@
 //! The analyzer's commit: state, positions, decisions and what to publish, all or nothing.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 use tracing::warn;
 use weir_schemas::decision::Decision;
 
 use crate::error::StoreError;
 use crate::outbox::OutboxWrite;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::{BoxFuture, Store, Write};
 
 /// Marks references to blobs in the database itself.
@@ -83,8 +82,8 @@ struct CheckpointRow {
     checkpoint: Checkpoint,
 }
 
-impl FromRow<'_, SqliteRow> for CheckpointRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for CheckpointRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         let checkpoint = Checkpoint {
             epoch: rows::unsigned(row, "epoch")?,
             format: rows::unsigned_32(row, "format")?,
@@ -102,8 +101,8 @@ struct HeadRow {
     blob: BlobRef,
 }
 
-impl FromRow<'_, SqliteRow> for HeadRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for HeadRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self { epoch: rows::unsigned(row, "epoch")?, blob: BlobRef(row.try_get("blob_ref")?) })
     }
 }
@@ -115,11 +114,9 @@ impl Store {
     /// See [`StoreError`].
     pub async fn load_checkpoint(&self, shard: &str) -> Result<Option<Checkpoint>, StoreError> {
         // State and blob in one statement, since the blob goes with the next commit.
-        let query = sqlx::query_as(
-            "SELECT c.epoch, c.format, c.blob_ref, c.positions, c.decided_through, b.bytes
+        let query = sql("SELECT c.epoch, c.format, c.blob_ref, c.positions, c.decided_through, b.bytes
              FROM checkpoints c LEFT JOIN blobs b ON c.blob_ref = 'db:' || CAST(b.id AS TEXT) AND b.shard = c.shard
-             WHERE c.shard = $1 AND c.blob_ref <> ''",
-        );
+             WHERE c.shard = $1 AND c.blob_ref <> ''");
         let Some(row): Option<CheckpointRow> = self.one(query.bind(shard)).await? else { return Ok(None) };
         let state = match (row.bytes, &self.checkpoints) {
             (Some(bytes), _) => bytes,
@@ -134,17 +131,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::Fenced`] if somebody newer has taken it.
     pub async fn claim_shard(&self, shard: &str, epoch: u64, now_ms: i64) -> Result<Option<Checkpoint>, StoreError> {
-        let mut write = self.write("claim_shard").await?;
-        let query = sqlx::query(
-            "INSERT INTO checkpoints (shard, epoch, format, blob_ref, positions, decided_through, written_ms)
+        self.retried(move || async move {
+            let mut write = self.write("claim_shard").await?;
+            let query =
+                sql("INSERT INTO checkpoints (shard, epoch, format, blob_ref, positions, decided_through, written_ms)
              VALUES ($1, $2, 0, '', '', '', $3)
-             ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch WHERE checkpoints.epoch <= excluded.epoch",
-        );
-        let query = query.bind(shard).bind(rows::stored("an epoch", epoch)?).bind(now_ms);
-        if write.run(query).await? != 1 {
-            return Err(write.fenced_shard(shard, epoch).await?);
-        }
-        write.commit().await?;
+             ON CONFLICT (shard) DO UPDATE SET epoch = excluded.epoch WHERE checkpoints.epoch <= excluded.epoch");
+            let query = query.bind(shard).bind(rows::stored("an epoch", epoch)?).bind(now_ms);
+            if write.run(query).await? != 1 {
+                return Err(write.fenced_shard(shard, epoch).await?);
+            }
+            write.commit().await
+        })
+        .await?;
         self.load_checkpoint(shard).await
     }
 
@@ -176,30 +175,35 @@ impl Store {
 
     /// The transaction of a commit. What the row pointed to before.
     async fn commit_blob(&self, commit: &Commit, blob: Option<BlobRef>) -> Result<Option<BlobRef>, StoreError> {
-        let mut write = self.write("commit").await?;
-        let head = write.head(&commit.shard).await?;
-        if let Some(head) = head.as_ref().filter(|head| head.epoch > commit.epoch) {
-            return Err(fenced(&commit.shard, commit.epoch, head.epoch));
-        }
-        let blob = match blob {
-            Some(blob) => blob,
-            None => write.put_blob(&commit.shard, &commit.state).await?,
-        };
-        if !write.point_to(commit, &blob).await? {
-            return Err(write.fenced_shard(&commit.shard, commit.epoch).await?);
-        }
-        write.remove_other_blobs(&commit.shard, &blob).await?;
-        for decision in &commit.decisions {
-            write.add_decision(decision).await?;
-        }
-        write.add_to_outbox(&commit.outbox).await?;
-        write.commit().await?;
-        Ok(head.map(|head| head.blob).filter(|blob| !blob.0.is_empty()))
+        let blob = &blob;
+        self.retried(move || async move {
+            let mut write = self.write("commit").await?;
+            write.alone_with(&format!("shard/{}", commit.shard)).await?;
+            let head = write.head(&commit.shard).await?;
+            if let Some(head) = head.as_ref().filter(|head| head.epoch > commit.epoch) {
+                return Err(fenced(&commit.shard, commit.epoch, head.epoch));
+            }
+            let blob = match blob {
+                Some(blob) => blob.clone(),
+                None => write.put_blob(&commit.shard, &commit.state).await?,
+            };
+            if !write.point_to(commit, &blob).await? {
+                return Err(write.fenced_shard(&commit.shard, commit.epoch).await?);
+            }
+            write.remove_other_blobs(&commit.shard, &blob).await?;
+            for decision in &commit.decisions {
+                write.add_decision(decision).await?;
+            }
+            write.add_to_outbox(&commit.outbox).await?;
+            write.commit().await?;
+            Ok(head.map(|head| head.blob).filter(|blob| !blob.0.is_empty()))
+        })
+        .await
     }
 
     fn no_blob(&self, shard: &str, blob: &BlobRef) -> StoreError {
         StoreError::Damaged {
-            path: self.pools.path.clone(),
+            database: self.name(),
             what: "the checkpoint of shard",
             key: shard.into(),
             detail: format!("its state {} is not there", blob.0),
@@ -209,11 +213,11 @@ impl Store {
 
 impl Write {
     async fn head(&mut self, shard: &str) -> Result<Option<HeadRow>, StoreError> {
-        self.one(sqlx::query_as("SELECT epoch, blob_ref FROM checkpoints WHERE shard = $1").bind(shard)).await
+        self.one(sql("SELECT epoch, blob_ref FROM checkpoints WHERE shard = $1").bind(shard)).await
     }
 
     async fn put_blob(&mut self, shard: &str, bytes: &[u8]) -> Result<BlobRef, StoreError> {
-        let query = sqlx::query_as("INSERT INTO blobs (shard, bytes) VALUES ($1, $2) RETURNING id");
+        let query = sql("INSERT INTO blobs (shard, bytes) VALUES ($1, $2) RETURNING id");
         let row: Option<(i64,)> = self.one(query.bind(shard).bind(bytes)).await?;
         let (id,) = row.unwrap_or_default();
         Ok(BlobRef(format!("{IN_DATABASE}{id}")))
@@ -221,15 +225,14 @@ impl Write {
 
     /// Points the shard's row to `blob`. False if somebody newer has the shard.
     async fn point_to(&mut self, commit: &Commit, blob: &BlobRef) -> Result<bool, StoreError> {
-        let query = sqlx::query(
-            "INSERT INTO checkpoints (shard, epoch, format, blob_ref, positions, decided_through, written_ms)
+        let query =
+            sql("INSERT INTO checkpoints (shard, epoch, format, blob_ref, positions, decided_through, written_ms)
              VALUES ($1, $2, $3, $4, $5, $6, $7)
              ON CONFLICT (shard) DO UPDATE SET
                  epoch = excluded.epoch, format = excluded.format, blob_ref = excluded.blob_ref,
                  positions = excluded.positions, decided_through = excluded.decided_through,
                  written_ms = excluded.written_ms
-             WHERE checkpoints.epoch <= excluded.epoch",
-        );
+             WHERE checkpoints.epoch <= excluded.epoch");
         let query = query.bind(&commit.shard).bind(rows::stored("an epoch", commit.epoch)?);
         let query = query.bind(i64::from(commit.format)).bind(&blob.0).bind(&commit.positions);
         Ok(self.run(query.bind(&commit.decided_through).bind(commit.now_ms)).await? == 1)
@@ -237,7 +240,7 @@ impl Write {
 
     /// Removes all blobs of the shard but `blob`.
     async fn remove_other_blobs(&mut self, shard: &str, blob: &BlobRef) -> Result<(), StoreError> {
-        let query = sqlx::query("DELETE FROM blobs WHERE shard = $1 AND id <> $2");
+        let query = sql("DELETE FROM blobs WHERE shard = $1 AND id <> $2");
         self.run(query.bind(shard).bind(blob.number().unwrap_or(-1))).await.map(drop)
     }
 
@@ -275,7 +278,7 @@ impl CheckpointStore for Store {
 
     fn get<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<Vec<u8>, StoreError>> {
         Box::pin(async move {
-            let query = sqlx::query_as("SELECT bytes FROM blobs WHERE id = $1").bind(blob.number().unwrap_or(-1));
+            let query = sql("SELECT bytes FROM blobs WHERE id = $1").bind(blob.number().unwrap_or(-1));
             let row: Option<(Vec<u8>,)> = self.one(query).await?;
             row.map(|(bytes,)| bytes).ok_or_else(|| StoreError::NotFound { what: "blob", id: blob.0.clone() })
         })
@@ -284,7 +287,7 @@ impl CheckpointStore for Store {
     fn remove<'a>(&'a self, blob: &'a BlobRef) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let mut write = self.write("remove_blob").await?;
-            write.run(sqlx::query("DELETE FROM blobs WHERE id = $1").bind(blob.number().unwrap_or(-1))).await?;
+            write.run(sql("DELETE FROM blobs WHERE id = $1").bind(blob.number().unwrap_or(-1))).await?;
             write.commit().await
         })
     }

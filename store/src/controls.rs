@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 use weir_schemas::control::Mode;
 use weir_schemas::identity::JobKey;
 
 use crate::error::StoreError;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::{Store, Write};
 
 /// Everything that people have said.
@@ -51,8 +50,8 @@ struct ControlRow {
     control: JobControl,
 }
 
-impl FromRow<'_, SqliteRow> for ControlRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for ControlRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         let mode: Option<String> = row.try_get("mode")?;
         let mode = rows::decoded("mode", mode.map(|word| word.parse()).transpose())?;
         Ok(Self { job: rows::job(row)?, control: JobControl { mode, paused: row.try_get("paused")? } })
@@ -64,14 +63,14 @@ struct StateRow {
     frozen: bool,
 }
 
-impl FromRow<'_, SqliteRow> for StateRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for StateRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self { revision: rows::unsigned(row, "revision")?, frozen: row.try_get("frozen")? })
     }
 }
 
-impl FromRow<'_, SqliteRow> for AuditRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for AuditRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
             at_ms: row.try_get("at_ms")?,
             who: row.try_get("who")?,
@@ -88,17 +87,19 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn set_mode(&self, job: &JobKey, mode: Mode, by: &str, now_ms: i64) -> Result<u64, StoreError> {
-        let mut write = self.write("set_mode").await?;
-        let query = sqlx::query(
-            "INSERT INTO job_controls (cluster, namespace, name, mode, paused) VALUES ($1, $2, $3, $4, FALSE)
-             ON CONFLICT (cluster, namespace, name) DO UPDATE SET mode = excluded.mode",
-        );
-        let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
-        write.run(query.bind(mode.as_str())).await?;
-        write.audit(now_ms, by, "mode", Some(job), mode.as_str()).await?;
-        let revision = write.next_revision().await?;
-        write.commit().await?;
-        Ok(revision)
+        self.retried(move || async move {
+            let mut write = self.write("set_mode").await?;
+            let query =
+                sql("INSERT INTO job_controls (cluster, namespace, name, mode, paused) VALUES ($1, $2, $3, $4, FALSE)
+             ON CONFLICT (cluster, namespace, name) DO UPDATE SET mode = excluded.mode");
+            let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
+            write.run(query.bind(mode.as_str())).await?;
+            write.audit(now_ms, by, "mode", Some(job), mode.as_str()).await?;
+            let revision = write.next_revision().await?;
+            write.commit().await?;
+            Ok(revision)
+        })
+        .await
     }
 
     /// Pauses a job, or lets it go on. The new revision.
@@ -106,17 +107,18 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn set_paused(&self, job: &JobKey, paused: bool, by: &str, now_ms: i64) -> Result<u64, StoreError> {
-        let mut write = self.write("set_paused").await?;
-        let query = sqlx::query(
-            "INSERT INTO job_controls (cluster, namespace, name, paused) VALUES ($1, $2, $3, $4)
-             ON CONFLICT (cluster, namespace, name) DO UPDATE SET paused = excluded.paused",
-        );
-        let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
-        write.run(query.bind(paused)).await?;
-        write.audit(now_ms, by, "paused", Some(job), &paused.to_string()).await?;
-        let revision = write.next_revision().await?;
-        write.commit().await?;
-        Ok(revision)
+        self.retried(move || async move {
+            let mut write = self.write("set_paused").await?;
+            let query = sql("INSERT INTO job_controls (cluster, namespace, name, paused) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (cluster, namespace, name) DO UPDATE SET paused = excluded.paused");
+            let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
+            write.run(query.bind(paused)).await?;
+            write.audit(now_ms, by, "paused", Some(job), &paused.to_string()).await?;
+            let revision = write.next_revision().await?;
+            write.commit().await?;
+            Ok(revision)
+        })
+        .await
     }
 
     /// Freezes everything, or lets it go on. The new revision.
@@ -124,12 +126,15 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn set_frozen(&self, frozen: bool, by: &str, now_ms: i64) -> Result<u64, StoreError> {
-        let mut write = self.write("set_frozen").await?;
-        write.run(sqlx::query("UPDATE control_state SET frozen = $1 WHERE id = 1").bind(frozen)).await?;
-        write.audit(now_ms, by, "frozen", None, &frozen.to_string()).await?;
-        let revision = write.next_revision().await?;
-        write.commit().await?;
-        Ok(revision)
+        self.retried(move || async move {
+            let mut write = self.write("set_frozen").await?;
+            write.run(sql("UPDATE control_state SET frozen = $1 WHERE id = 1").bind(frozen)).await?;
+            write.audit(now_ms, by, "frozen", None, &frozen.to_string()).await?;
+            let revision = write.next_revision().await?;
+            write.commit().await?;
+            Ok(revision)
+        })
+        .await
     }
 
     /// Everything that people have said. The revision is read first, so that what follows is at least as new.
@@ -139,7 +144,7 @@ impl Store {
     pub async fn controls(&self) -> Result<Controls, StoreError> {
         let state = self.state().await?;
         let jobs: Vec<ControlRow> =
-            self.all(sqlx::query_as("SELECT cluster, namespace, name, mode, paused FROM job_controls")).await?;
+            self.all(sql("SELECT cluster, namespace, name, mode, paused FROM job_controls")).await?;
         let jobs = jobs.into_iter().map(|row| (row.job, row.control)).collect();
         Ok(Controls { revision: state.revision, frozen: state.frozen, jobs })
     }
@@ -157,14 +162,13 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn audit(&self, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
-        let query = sqlx::query_as(
-            "SELECT at_ms, who, what, cluster, namespace, name, detail FROM audit ORDER BY sequence DESC LIMIT $1",
-        );
+        let query =
+            sql("SELECT at_ms, who, what, cluster, namespace, name, detail FROM audit ORDER BY sequence DESC LIMIT $1");
         self.all(query.bind(i64::from(limit))).await
     }
 
     async fn state(&self) -> Result<StateRow, StoreError> {
-        let row = self.one(sqlx::query_as("SELECT revision, frozen FROM control_state WHERE id = 1")).await?;
+        let row = self.one(sql("SELECT revision, frozen FROM control_state WHERE id = 1")).await?;
         Ok(row.unwrap_or(StateRow { revision: 0, frozen: false }))
     }
 }
@@ -180,17 +184,14 @@ impl Write {
         detail: &str,
     ) -> Result<(), StoreError> {
         let parts = job.map_or(("", "", ""), |job| (&job.cluster, &job.namespace, &job.name));
-        let query = sqlx::query(
-            "INSERT INTO audit (at_ms, who, what, cluster, namespace, name, detail)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        );
+        let query = sql("INSERT INTO audit (at_ms, who, what, cluster, namespace, name, detail)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)");
         let query = query.bind(at_ms).bind(who).bind(what).bind(parts.0).bind(parts.1).bind(parts.2).bind(detail);
         self.run(query).await.map(drop)
     }
 
     async fn next_revision(&mut self) -> Result<u64, StoreError> {
-        let query =
-            sqlx::query_as("UPDATE control_state SET revision = revision + 1 WHERE id = 1 RETURNING revision, frozen");
+        let query = sql("UPDATE control_state SET revision = revision + 1 WHERE id = 1 RETURNING revision, frozen");
         let row: Option<StateRow> = self.one(query).await?;
         Ok(row.map_or(0, |row| row.revision))
     }

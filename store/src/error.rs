@@ -1,21 +1,8 @@
 //! What can go wrong with the control database, and what to do about it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use thiserror::Error;
-
-/// Primary result codes of SQLite (<https://www.sqlite.org/rescode.html>). Extended codes carry them in their lowest
-/// byte.
-mod sqlite {
-    pub(super) const PERM: u32 = 3;
-    pub(super) const BUSY: u32 = 5;
-    pub(super) const LOCKED: u32 = 6;
-    pub(super) const READONLY: u32 = 8;
-    pub(super) const CORRUPT: u32 = 11;
-    pub(super) const FULL: u32 = 13;
-    pub(super) const CANTOPEN: u32 = 14;
-    pub(super) const NOTADB: u32 = 26;
-}
 
 /// What went wrong, where, and what to do.
 #[derive(Debug, Error)]
@@ -33,23 +20,23 @@ pub enum StoreError {
     },
     /// There is no database where one was expected.
     #[error(
-        "{code}: there are no data in {}: start `weir run` there first, or name the folder that it uses with \
-         --data",
-        path.display(), code = self.code()
+        "{code}: there are no data in {database}: start `weir run` there first, or name the folder or \
+         the database that it uses",
+        code = self.code()
     )]
     NoData {
-        /// The file that is missing.
-        path: PathBuf,
+        /// Where it was looked for.
+        database: String,
     },
     /// A newer version wrote it.
     #[error(
-        "{code}: {} has data format {found}, and this version knows formats up to {known}: use the newer weir \
+        "{code}: {database} has data format {found}, and this version knows formats up to {known}: use the newer weir \
          that wrote it, or restore the copy made before the update",
-        path.display(), code = self.code()
+        code = self.code()
     )]
     NewerFormat {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// Its format.
         found: i64,
         /// The newest format that this version knows.
@@ -57,45 +44,45 @@ pub enum StoreError {
     },
     /// Somebody else has held the write lock for too long. Trying again may help.
     #[error(
-        "{code}: {} has been locked for {waited_ms} ms by another process: look for a weir process that is \
-         stopped or a tool that has the file open, end it, and try again",
-        path.display(), code = self.code()
+        "{code}: {database} has been locked for {waited_ms} ms by another process: look for a weir process that is \
+         stopped or a tool that has it open, end it, and try again",
+        code = self.code()
     )]
     Locked {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// How long it was waited for.
         waited_ms: u64,
     },
     /// The file is something else.
     #[error(
-        "{code}: {} is no database of weir ({detail}): name another folder with --data, or move the file away",
-        path.display(), code = self.code()
+        "{code}: {database} is no database of weir ({detail}): name another folder with --data, or move the file away",
+        code = self.code()
     )]
     NotADatabase {
         /// The file.
-        path: PathBuf,
+        database: String,
         /// What it is, as far as known.
         detail: String,
     },
     /// There is no space left. Nothing of the transaction was kept.
     #[error(
-        "{code}: no space left to write {}: free some and try again, nothing of this change was kept",
-        path.display(), code = self.code()
+        "{code}: no space left to write {database}: free some and try again, nothing of this change was kept",
+        code = self.code()
     )]
     DiskFull {
         /// The database.
-        path: PathBuf,
+        database: String,
     },
     /// The file may not be opened or written.
     #[error(
-        "{code}: {} may not be opened or written ({detail}): check the owner and the permissions of the file \
+        "{code}: {database} may not be opened or written ({detail}): check the owner and the permissions of the file \
          and its folder",
-        path.display(), code = self.code()
+        code = self.code()
     )]
     Denied {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// What the database said.
         detail: String,
     },
@@ -146,13 +133,13 @@ pub enum StoreError {
     },
     /// A row does not hold what it should.
     #[error(
-        "{code}: {what} {key} in {} cannot be read: {detail}; a newer version may have written it, else \
+        "{code}: {what} {key} in {database} cannot be read: {detail}; a newer version may have written it, else \
          restore the database from a copy",
-        path.display(), code = self.code()
+        code = self.code()
     )]
     Damaged {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// Kind of the row.
         what: &'static str,
         /// Which row.
@@ -169,20 +156,61 @@ pub enum StoreError {
         detail: String,
     },
     /// Anything else that the database says.
-    #[error("{code}: the control database {} failed: {source}", path.display(), code = self.code())]
+    #[error("{code}: the control database {database} failed: {source}", code = self.code())]
     Database {
         /// The database.
-        path: PathBuf,
+        database: String,
         /// What it said.
         source: Box<sqlx::Error>,
+    },
+    /// The server does not answer, or not in time. Whether what was under way was kept is not known. Trying again helps
+    /// once it is back.
+    #[error(
+        "{code}: {database} does not answer: {detail}; check that PostgreSQL runs there and can be reached",
+        code = self.code()
+    )]
+    Unreachable {
+        /// The database.
+        database: String,
+        /// What happened.
+        detail: String,
+    },
+    /// The server does not let us in, or not do what we have to.
+    #[error(
+        "{code}: {database} refuses us: {detail}; check user, password, database, rights and TLS",
+        code = self.code()
+    )]
+    Refused {
+        /// The database.
+        database: String,
+        /// What the server said.
+        detail: String,
+    },
+    /// The address of a database is none. It is not repeated, since it may hold a password.
+    #[error(
+        "{code}: the address of the control database cannot be followed: {detail}; it is a file, or \
+         postgres://user@host:port/database",
+        code = self.code()
+    )]
+    BadAddress {
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The server has undone a write for the sake of another, again and again. Trying again may help.
+    #[error("{code}: a write to {database} gave way to others too often: {detail}; try again", code = self.code())]
+    Conflict {
+        /// The database.
+        database: String,
+        /// What the server said.
+        detail: String,
     },
 }
 
 impl StoreError {
     /// Every code that [`StoreError::code`] can give, for the registry of codes.
-    pub const CODES: [&'static str; 14] = [
+    pub const CODES: [&'static str; 18] = [
         "WR0401", "WR0402", "WR0403", "WR0404", "WR0405", "WR0406", "WR0407", "WR0408", "WR0409", "WR0410", "WR0411",
-        "WR0412", "WR0413", "WR0414",
+        "WR0412", "WR0413", "WR0414", "WR0415", "WR0416", "WR0417", "WR0418",
     ];
 
     /// The stable code, under which the manual explains the error.
@@ -203,42 +231,39 @@ impl StoreError {
             Self::Damaged { .. } => "WR0412",
             Self::Unfit { .. } => "WR0413",
             Self::Database { .. } => "WR0414",
+            Self::Unreachable { .. } => "WR0415",
+            Self::Refused { .. } => "WR0416",
+            Self::BadAddress { .. } => "WR0417",
+            Self::Conflict { .. } => "WR0418",
         }
     }
 
     /// Whether the same call may succeed later without anything else being done.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Locked { .. } | Self::DiskFull { .. })
+        matches!(self, Self::Locked { .. } | Self::DiskFull { .. } | Self::Unreachable { .. } | Self::Conflict { .. })
     }
 
-    /// Sorts out what the database said about the file at `path`, which was waited for at most `waited_ms`.
-    pub(crate) fn of_sql(error: sqlx::Error, path: &Path, waited_ms: u64) -> Self {
-        let path = path.to_path_buf();
-        let detail = error.to_string();
-        match (&error, primary_code(&error)) {
-            (sqlx::Error::PoolTimedOut, _) | (_, Some(sqlite::BUSY | sqlite::LOCKED)) => {
-                Self::Locked { path, waited_ms }
+    /// Sorts out what goes wrong with either database.
+    pub(crate) fn of_sql(error: sqlx::Error, database: String) -> Self {
+        match error {
+            sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. } => {
+                Self::damaged(database, "a row", error.to_string())
             }
-            (_, Some(sqlite::FULL)) => Self::DiskFull { path },
-            (_, Some(sqlite::NOTADB)) => Self::NotADatabase { path, detail },
-            (_, Some(sqlite::PERM | sqlite::READONLY | sqlite::CANTOPEN)) => Self::Denied { path, detail },
-            (_, Some(sqlite::CORRUPT)) => Self::Damaged { path, what: "a page", key: "(unknown)".into(), detail },
-            (sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }, _) => {
-                Self::Damaged { path, what: "a row", key: "(unknown)".into(), detail }
-            }
-            _ => Self::Database { path, source: Box::new(error) },
+            _ => Self::Database { database, source: Box::new(error) },
         }
     }
+
+    pub(crate) fn damaged(database: String, what: &'static str, detail: String) -> Self {
+        Self::Damaged { database, what, key: "(unknown)".into(), detail }
+    }
 }
 
-/// SQLite's primary result code, if the error came from there.
-pub(crate) fn primary_code(error: &sqlx::Error) -> Option<u32> {
-    let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
-    Some(code & 0xff)
-}
+/// A database as errors speak of it.
+pub(crate) trait Named {
+    /// Its file, or its address without the password.
+    fn name(&self) -> String;
 
-/// Whether somebody else holds a lock.
-pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
-    matches!(primary_code(error), Some(sqlite::BUSY | sqlite::LOCKED))
+    /// Sorts out what the database said.
+    fn error(&self, error: sqlx::Error) -> StoreError;
 }

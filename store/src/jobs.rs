@@ -1,11 +1,10 @@
 //! Jobs that were seen.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 use weir_schemas::identity::{JobKey, RunId};
 
 use crate::error::StoreError;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::Store;
 
 /// A job that was seen.
@@ -21,8 +20,8 @@ pub struct JobRow {
     pub last_seen_ms: i64,
 }
 
-impl FromRow<'_, SqliteRow> for JobRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for JobRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
             job: rows::job(row)?,
             run: rows::run(row)?,
@@ -49,24 +48,30 @@ impl Store {
     where
         I: IntoIterator<Item = (&'a JobKey, &'a RunId)>,
     {
-        let jobs: Vec<_> = jobs.into_iter().collect();
+        let mut jobs: Vec<_> = jobs.into_iter().collect();
         if jobs.is_empty() {
             return Ok(());
         }
-        let mut write = self.write("seen_jobs").await?;
-        for (job, run) in jobs {
-            let query = sqlx::query(
-                "INSERT INTO jobs (cluster, namespace, name, run_id, run_start_ms, first_seen_ms, last_seen_ms)
+        // In one order: of two that wait for each other's rows, one would have to give way.
+        jobs.sort_by_key(|&(job, _)| job);
+        let jobs = &jobs;
+        self.retried(move || async move {
+            let mut write = self.write("seen_jobs").await?;
+            for &(job, run) in jobs {
+                let query = sql(
+                    "INSERT INTO jobs (cluster, namespace, name, run_id, run_start_ms, first_seen_ms, last_seen_ms)
                  VALUES ($1, $2, $3, $4, $5, $6, $6)
                  ON CONFLICT (cluster, namespace, name) DO UPDATE SET
                      run_id = excluded.run_id, run_start_ms = excluded.run_start_ms,
                      last_seen_ms = excluded.last_seen_ms
                  WHERE jobs.last_seen_ms <= excluded.last_seen_ms",
-            );
-            let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
-            write.run(query.bind(&run.id).bind(run.start_ms).bind(now_ms)).await?;
-        }
-        write.commit().await
+                );
+                let query = query.bind(&job.cluster).bind(&job.namespace).bind(&job.name);
+                write.run(query.bind(&run.id).bind(run.start_ms).bind(now_ms)).await?;
+            }
+            write.commit().await
+        })
+        .await
     }
 
     /// All jobs that were ever seen, by key.
@@ -74,10 +79,8 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn jobs(&self) -> Result<Vec<JobRow>, StoreError> {
-        self.all(sqlx::query_as(
-            "SELECT cluster, namespace, name, run_id, run_start_ms, first_seen_ms, last_seen_ms
-             FROM jobs ORDER BY cluster, namespace, name",
-        ))
-        .await
+        self.all(sql("SELECT cluster, namespace, name, run_id, run_start_ms, first_seen_ms, last_seen_ms
+             FROM jobs ORDER BY cluster, namespace, name"))
+            .await
     }
 }

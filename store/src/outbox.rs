@@ -1,10 +1,10 @@
 //! What has to be published: written in the transaction that made it true, taken away once it is out.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
+use std::collections::BTreeSet;
 
 use crate::error::StoreError;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::{Store, Write};
 
 /// Something to publish.
@@ -37,8 +37,8 @@ pub struct OutboxRow {
     pub payload: Vec<u8>,
 }
 
-impl FromRow<'_, SqliteRow> for OutboxRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for OutboxRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
             sequence: row.try_get("sequence")?,
             log: row.try_get("log")?,
@@ -55,10 +55,8 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn outbox(&self, owner: &str, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
-        let query = sqlx::query_as(
-            "SELECT sequence, log, log_part, message_key, payload FROM outbox
-             WHERE owner = $1 ORDER BY sequence LIMIT $2",
-        );
+        let query = sql("SELECT sequence, log, log_part, message_key, payload FROM outbox
+             WHERE owner = $1 ORDER BY sequence LIMIT $2");
         self.all(query.bind(owner).bind(i64::from(limit))).await
     }
 
@@ -67,7 +65,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn outbox_len(&self, owner: &str) -> Result<u64, StoreError> {
-        let row = self.one(sqlx::query_as("SELECT COUNT(*) FROM outbox WHERE owner = $1").bind(owner)).await?;
+        let row = self.one(sql("SELECT COUNT(*) FROM outbox WHERE owner = $1").bind(owner)).await?;
         let (count,): (i64,) = row.unwrap_or_default();
         Ok(u64::try_from(count).unwrap_or_default())
     }
@@ -79,21 +77,29 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn published(&self, owner: &str, up_to_sequence: i64) -> Result<u64, StoreError> {
-        let mut write = self.write("published").await?;
-        let query = sqlx::query("DELETE FROM outbox WHERE owner = $1 AND sequence <= $2");
-        let removed = write.run(query.bind(owner).bind(up_to_sequence)).await?;
-        write.commit().await?;
-        Ok(removed)
+        self.retried(move || async move {
+            let mut write = self.write("published").await?;
+            let query = sql("DELETE FROM outbox WHERE owner = $1 AND sequence <= $2");
+            let removed = write.run(query.bind(owner).bind(up_to_sequence)).await?;
+            write.commit().await?;
+            Ok(removed)
+        })
+        .await
     }
 }
 
 impl Write {
     /// Adds rows to the outbox.
     pub(crate) async fn add_to_outbox(&mut self, rows: &[OutboxWrite]) -> Result<(), StoreError> {
+        // An owner's sequences become visible in their order: else one that is committed late would lie below what was
+        // published already, and go with it.
+        let owners: BTreeSet<&str> = rows.iter().map(|row| row.owner).collect();
+        for owner in owners {
+            self.alone_with(&format!("outbox/{owner}")).await?;
+        }
         for row in rows {
-            let query = sqlx::query(
-                "INSERT INTO outbox (owner, log, log_part, message_key, payload) VALUES ($1, $2, $3, $4, $5)",
-            );
+            let query =
+                sql("INSERT INTO outbox (owner, log, log_part, message_key, payload) VALUES ($1, $2, $3, $4, $5)");
             let query = query.bind(row.owner).bind(&row.log).bind(i64::from(row.partition));
             self.run(query.bind(&row.key).bind(row.payload.as_slice())).await?;
         }

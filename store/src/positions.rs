@@ -1,10 +1,8 @@
 //! How far consumers have read the logs.
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
-
 use crate::error::StoreError;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::{Store, Write};
 
 /// How far a consumer has read one partition of a log.
@@ -22,8 +20,8 @@ pub struct PositionRow {
     pub position: u64,
 }
 
-impl FromRow<'_, SqliteRow> for PositionRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for PositionRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
             consumer: row.try_get("consumer")?,
             log: row.try_get("log")?,
@@ -36,8 +34,8 @@ impl FromRow<'_, SqliteRow> for PositionRow {
 
 struct EpochRow(u64);
 
-impl FromRow<'_, SqliteRow> for EpochRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for EpochRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         rows::unsigned(row, "epoch").map(Self)
     }
 }
@@ -48,10 +46,8 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn positions(&self, consumer: &str) -> Result<Vec<PositionRow>, StoreError> {
-        let query = sqlx::query_as(
-            "SELECT consumer, log, log_part, incarnation, position FROM consumer_positions
-             WHERE consumer = $1 ORDER BY log, log_part",
-        );
+        let query = sql("SELECT consumer, log, log_part, incarnation, position FROM consumer_positions
+             WHERE consumer = $1 ORDER BY log, log_part");
         self.all(query.bind(consumer)).await
     }
 
@@ -60,11 +56,14 @@ impl Store {
     /// # Errors
     /// [`StoreError::Fenced`] if somebody did.
     pub async fn save_positions(&self, positions: &[PositionRow], epoch: Option<u64>) -> Result<(), StoreError> {
-        let mut write = self.write("save_positions").await?;
-        for position in positions {
-            write.save_position(position, epoch).await?;
-        }
-        write.commit().await
+        self.retried(move || async move {
+            let mut write = self.write("save_positions").await?;
+            for position in positions {
+                write.save_position(position, epoch).await?;
+            }
+            write.commit().await
+        })
+        .await
     }
 }
 
@@ -72,22 +71,19 @@ impl Write {
     /// Saves one position. Without an epoch the one that is stored stays, and is not looked at.
     pub(crate) async fn save_position(&mut self, row: &PositionRow, epoch: Option<u64>) -> Result<(), StoreError> {
         let stored_epoch = epoch.map(|epoch| rows::stored("an epoch", epoch)).transpose()?;
-        let query = sqlx::query(
-            "INSERT INTO consumer_positions (consumer, log, log_part, incarnation, position, epoch)
+        let query = sql("INSERT INTO consumer_positions (consumer, log, log_part, incarnation, position, epoch)
              VALUES ($1, $2, $3, $4, $5, COALESCE($6, 0))
              ON CONFLICT (consumer, log, log_part) DO UPDATE SET
                  incarnation = excluded.incarnation, position = excluded.position,
                  epoch = COALESCE($6, consumer_positions.epoch)
-             WHERE consumer_positions.epoch <= COALESCE($6, consumer_positions.epoch)",
-        );
+             WHERE consumer_positions.epoch <= COALESCE($6, consumer_positions.epoch)");
         let query = query.bind(&row.consumer).bind(&row.log).bind(i64::from(row.partition)).bind(&row.incarnation);
         let changed = self.run(query.bind(rows::stored("a position", row.position)?).bind(stored_epoch)).await?;
         if changed == 1 { Ok(()) } else { Err(self.fenced_position(row, epoch).await?) }
     }
 
     async fn fenced_position(&mut self, row: &PositionRow, epoch: Option<u64>) -> Result<StoreError, StoreError> {
-        let query =
-            sqlx::query_as("SELECT epoch FROM consumer_positions WHERE consumer = $1 AND log = $2 AND log_part = $3");
+        let query = sql("SELECT epoch FROM consumer_positions WHERE consumer = $1 AND log = $2 AND log_part = $3");
         let query = query.bind(&row.consumer).bind(&row.log).bind(i64::from(row.partition));
         let theirs: Option<EpochRow> = self.one(query).await?;
         Ok(StoreError::Fenced {

@@ -1,6 +1,7 @@
 //! Finding things by the beginning of their id, as people type it.
 
 use crate::error::StoreError;
+use crate::sql::sql;
 use crate::store::Store;
 
 /// How many candidates an error names.
@@ -22,7 +23,7 @@ impl Store {
         }
         // A tilde sorts after everything that an id consists of.
         let limit = i64::try_from(CANDIDATES).unwrap_or(i64::MAX);
-        let query = sqlx::query_as(find).bind(prefix).bind(format!("{prefix}~")).bind(limit);
+        let query = sql(find).bind(prefix).bind(format!("{prefix}~")).bind(limit);
         let found: Vec<(String,)> = self.all(query).await?;
         match found.as_slice() {
             [] => Err(missing()),

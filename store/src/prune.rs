@@ -1,6 +1,7 @@
 //! An end to growth.
 
 use crate::error::StoreError;
+use crate::sql::sql;
 use crate::store::{Store, Write};
 
 /// A day, in milliseconds.
@@ -45,34 +46,37 @@ impl Store {
     /// See [`StoreError`].
     pub async fn prune(&self, now_ms: i64, retention: Retention) -> Result<Pruned, StoreError> {
         let before = |age_ms: i64| now_ms.saturating_sub(age_ms);
-        let mut write = self.write("prune").await?;
-        // Actions first: their decisions stay as long as they do.
-        let pruned = Pruned {
-            actions: write
-                .remove("DELETE FROM actions WHERE open = FALSE AND updated_ms < $1", before(retention.actions_ms))
-                .await?,
-            requests: write
-                .remove("DELETE FROM requests WHERE open = FALSE AND closed_ms < $1", before(retention.actions_ms))
-                .await?,
-            decisions: write
-                .remove(
-                    "DELETE FROM decisions WHERE decided_at_ms < $1
+        self.retried(move || async move {
+            let mut write = self.write("prune").await?;
+            // Actions first: their decisions stay as long as they do.
+            let pruned = Pruned {
+                actions: write
+                    .remove("DELETE FROM actions WHERE open = FALSE AND updated_ms < $1", before(retention.actions_ms))
+                    .await?,
+                requests: write
+                    .remove("DELETE FROM requests WHERE open = FALSE AND closed_ms < $1", before(retention.actions_ms))
+                    .await?,
+                decisions: write
+                    .remove(
+                        "DELETE FROM decisions WHERE decided_at_ms < $1
                      AND NOT EXISTS (SELECT 1 FROM actions WHERE actions.decision_id = decisions.id)
                      AND EXISTS (SELECT 1 FROM decisions AS newer
                          WHERE newer.cluster = decisions.cluster AND newer.namespace = decisions.namespace
                          AND newer.name = decisions.name AND newer.decided_at_ms > decisions.decided_at_ms)",
-                    before(retention.decisions_ms),
-                )
-                .await?,
-            audit: write.remove("DELETE FROM audit WHERE at_ms < $1", before(retention.audit_ms)).await?,
-        };
-        write.commit().await?;
-        Ok(pruned)
+                        before(retention.decisions_ms),
+                    )
+                    .await?,
+                audit: write.remove("DELETE FROM audit WHERE at_ms < $1", before(retention.audit_ms)).await?,
+            };
+            write.commit().await?;
+            Ok(pruned)
+        })
+        .await
     }
 }
 
 impl Write {
     async fn remove(&mut self, statement: &'static str, before_ms: i64) -> Result<u64, StoreError> {
-        self.run(sqlx::query(statement).bind(before_ms)).await
+        self.run(sql(statement).bind(before_ms)).await
     }
 }

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row};
 use thiserror::Error;
 use weir_schemas::identity::JobKey;
 
 use crate::error::StoreError;
 use crate::rows;
+use crate::sql::{FromRow, Row, sql};
 use crate::store::Store;
 
 /// What is asked for.
@@ -52,6 +51,13 @@ fn parse_kind(text: &str) -> Result<RequestKind, KindError> {
         .ok_or_else(|| KindError(text.into()))
 }
 
+/// The columns of a request.
+macro_rules! columns {
+    () => {
+        "id, kind, action_id, cluster, namespace, name, requested_by, requested_ms, closed_ms, result"
+    };
+}
+
 /// What somebody asked for, and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestRow {
@@ -73,11 +79,11 @@ pub struct RequestRow {
     pub result: Option<String>,
 }
 
-impl FromRow<'_, SqliteRow> for RequestRow {
-    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+impl FromRow for RequestRow {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
         Ok(Self {
             id: row.try_get("id")?,
-            kind: rows::decoded("kind", parse_kind(row.try_get("kind")?))?,
+            kind: rows::decoded("kind", parse_kind(&row.try_get::<String>("kind")?))?,
             action_id: row.try_get("action_id")?,
             job: rows::job(row)?,
             by: row.try_get("requested_by")?,
@@ -96,16 +102,21 @@ impl Store {
     /// [`StoreError::NotFound`] or [`StoreError::Ambiguous`] about the action.
     pub async fn add_request(&self, kind: RequestKind, action: &str, by: &str, now_ms: i64) -> Result<i64, StoreError> {
         let action = self.action(action).await?;
-        let mut write = self.write("add_request").await?;
-        let query = sqlx::query_as(
-            "INSERT INTO requests (cluster, namespace, name, kind, action_id, requested_by, requested_ms, open)
+        let action = &action;
+        self.retried(move || async move {
+            let mut write = self.write("add_request").await?;
+            let query = sql(
+                "INSERT INTO requests (cluster, namespace, name, kind, action_id, requested_by, requested_ms, open)
              VALUES ($1, $2, $3, $4, $5, $6, $7, TRUE) RETURNING id",
-        );
-        let query = query.bind(&action.job.cluster).bind(&action.job.namespace).bind(&action.job.name);
-        let row: Option<(i64,)> = write.one(query.bind(kind.as_str()).bind(&action.id).bind(by).bind(now_ms)).await?;
-        write.audit(now_ms, by, kind.as_str(), Some(&action.job), &action.id).await?;
-        write.commit().await?;
-        Ok(row.unwrap_or_default().0)
+            );
+            let query = query.bind(&action.job.cluster).bind(&action.job.namespace).bind(&action.job.name);
+            let row: Option<(i64,)> =
+                write.one(query.bind(kind.as_str()).bind(&action.id).bind(by).bind(now_ms)).await?;
+            write.audit(now_ms, by, kind.as_str(), Some(&action.job), &action.id).await?;
+            write.commit().await?;
+            Ok(row.unwrap_or_default().0)
+        })
+        .await
     }
 
     /// Requests that nobody has answered yet, oldest first.
@@ -113,7 +124,7 @@ impl Store {
     /// # Errors
     /// See [`StoreError`].
     pub async fn open_requests(&self) -> Result<Vec<RequestRow>, StoreError> {
-        self.all(sqlx::query_as("SELECT * FROM requests WHERE open = TRUE ORDER BY id")).await
+        self.all(sql(concat!("SELECT ", columns!(), " FROM requests WHERE open = TRUE ORDER BY id"))).await
     }
 
     /// Answers a request, with one sentence for whoever asked.
@@ -121,20 +132,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::Closed`] if it was answered before, [`StoreError::NotFound`].
     pub async fn close_request(&self, id: i64, result: &str, now_ms: i64) -> Result<(), StoreError> {
-        let mut write = self.write("close_request").await?;
-        let query =
-            sqlx::query("UPDATE requests SET open = FALSE, result = $2, closed_ms = $3 WHERE id = $1 AND open = TRUE");
-        if write.run(query.bind(id).bind(result).bind(now_ms)).await? != 1 {
-            let query = sqlx::query_as("SELECT * FROM requests WHERE id = $1").bind(id);
-            let row: Option<RequestRow> = write.one(query).await?;
-            let row = row.ok_or_else(|| no_request(id))?;
-            return Err(StoreError::Closed {
-                what: "request",
-                id: id.to_string(),
-                state: row.result.unwrap_or_default(),
-            });
-        }
-        write.commit().await
+        self.retried(move || async move {
+            let mut write = self.write("close_request").await?;
+            let query =
+                sql("UPDATE requests SET open = FALSE, result = $2, closed_ms = $3 WHERE id = $1 AND open = TRUE");
+            if write.run(query.bind(id).bind(result).bind(now_ms)).await? != 1 {
+                let query = sql(concat!("SELECT ", columns!(), " FROM requests WHERE id = $1")).bind(id);
+                let row: Option<RequestRow> = write.one(query).await?;
+                let row = row.ok_or_else(|| no_request(id))?;
+                return Err(StoreError::Closed {
+                    what: "request",
+                    id: id.to_string(),
+                    state: row.result.unwrap_or_default(),
+                });
+            }
+            write.commit().await
+        })
+        .await
     }
 
     /// The request with a number.
@@ -142,7 +156,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] if there is none.
     pub async fn request(&self, id: i64) -> Result<RequestRow, StoreError> {
-        let row = self.one(sqlx::query_as("SELECT * FROM requests WHERE id = $1").bind(id)).await?;
+        let row = self.one(sql(concat!("SELECT ", columns!(), " FROM requests WHERE id = $1")).bind(id)).await?;
         row.ok_or_else(|| no_request(id))
     }
 }

@@ -1,10 +1,9 @@
 //! Conversions between rows and our types.
 
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use weir_schemas::identity::{JobKey, RunId};
 
 use crate::error::StoreError;
+use crate::sql::Row;
 
 /// A number as databases store it.
 pub(crate) fn stored(what: &'static str, value: u64) -> Result<i64, StoreError> {
@@ -12,13 +11,13 @@ pub(crate) fn stored(what: &'static str, value: u64) -> Result<i64, StoreError> 
 }
 
 /// A column that holds a number which is never negative.
-pub(crate) fn unsigned(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
-    decoded(column, row.try_get::<i64, _>(column)?.try_into())
+pub(crate) fn unsigned(row: &Row, column: &str) -> Result<u64, sqlx::Error> {
+    decoded(column, row.try_get::<i64>(column)?.try_into())
 }
 
 /// A column that holds a small number which is never negative.
-pub(crate) fn unsigned_32(row: &SqliteRow, column: &str) -> Result<u32, sqlx::Error> {
-    decoded(column, row.try_get::<i64, _>(column)?.try_into())
+pub(crate) fn unsigned_32(row: &Row, column: &str) -> Result<u32, sqlx::Error> {
+    decoded(column, row.try_get::<i64>(column)?.try_into())
 }
 
 /// What was made of a column.
@@ -30,11 +29,11 @@ where
 }
 
 /// The three columns of a job's key.
-pub(crate) fn job(row: &SqliteRow) -> Result<JobKey, sqlx::Error> {
+pub(crate) fn job(row: &Row) -> Result<JobKey, sqlx::Error> {
     Ok(JobKey { cluster: row.try_get("cluster")?, namespace: row.try_get("namespace")?, name: row.try_get("name")? })
 }
 
 /// The two columns of a run.
-pub(crate) fn run(row: &SqliteRow) -> Result<RunId, sqlx::Error> {
+pub(crate) fn run(row: &Row) -> Result<RunId, sqlx::Error> {
     Ok(RunId { id: row.try_get("run_id")?, start_ms: row.try_get("run_start_ms")? })
 }

@@ -1,18 +1,21 @@
 //! The handle, its transactions, and the hook around them.
 
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use sqlx::query::{Query, QueryAs};
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{FromRow, Sqlite, SqlitePool, Transaction};
+use tracing::debug;
 
+use crate::address::{Address, OpenOptions};
 use crate::checkpoint::CheckpointStore;
-use crate::error::StoreError;
+use crate::database::{Database, Transaction};
+use crate::error::{Named, StoreError};
 use crate::leases::Lease;
-use crate::open::{OpenOptions, open};
+use crate::sql::{FromRow, Run, Statement};
+
+/// How often a write is tried that the server undid for the sake of another.
+const ATTEMPTS: u32 = 5;
 
 /// A boxed future, as traits need it that are used as objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -24,7 +27,7 @@ pub trait WriteHook: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// When everything is written, and nothing committed yet. The write lock is held.
+    /// When everything is written, and nothing committed yet. Its locks are held.
     fn within(&self, _what: &'static str) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -41,19 +44,11 @@ pub type LeaseClock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// Access to the control database. Cheap to clone; all clones share one small set of connections.
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) pools: Arc<Pools>,
+    pub(crate) database: Arc<Database>,
     pub(crate) lease_clock: Option<LeaseClock>,
     pub(crate) checkpoints: Option<Arc<dyn CheckpointStore>>,
     hook: Option<Arc<dyn WriteHook>>,
     guard: Option<Arc<Lease>>,
-}
-
-/// The connections: one writes, so that writers of one process queue up instead of fighting for the lock; few read.
-pub(crate) struct Pools {
-    pub(crate) path: PathBuf,
-    pub(crate) lock_wait_ms: u64,
-    pub(crate) writes: SqlitePool,
-    pub(crate) reads: SqlitePool,
 }
 
 impl Store {
@@ -76,13 +71,21 @@ impl Store {
         Self::open_with(path, OpenOptions { create: false, ..OpenOptions::default() }).await
     }
 
-    /// Opens with options.
+    /// Opens the file with options.
     ///
     /// # Errors
     /// As [`Store::open`].
     pub async fn open_with(path: &Path, options: OpenOptions) -> Result<Self, StoreError> {
-        let pools = Arc::new(open(path, options).await?);
-        Ok(Self { pools, lease_clock: None, checkpoints: None, hook: None, guard: None })
+        Self::open_at(&Address::file(path), &options).await
+    }
+
+    /// Opens the database at an address, on a server or in a file.
+    ///
+    /// # Errors
+    /// As [`Store::open`]; [`StoreError::Unreachable`] or [`StoreError::Refused`] if the server cannot be used.
+    pub async fn open_at(address: &Address, options: &OpenOptions) -> Result<Self, StoreError> {
+        let database = Arc::new(Database::open(address, options).await?);
+        Ok(Self { database, lease_clock: None, checkpoints: None, hook: None, guard: None })
     }
 
     /// Tells `hook` about every write transaction of this handle and its clones.
@@ -116,16 +119,29 @@ impl Store {
         self
     }
 
-    /// The database's file.
+    /// What people call the database: its file, or its address without the password.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.pools.path
+    pub fn name(&self) -> String {
+        self.database.name()
     }
 
     /// Closes all connections of this handle and its clones, once they are unused. Without it nothing is lost.
     pub async fn close(&self) {
-        self.pools.reads.close().await;
-        self.pools.writes.close().await;
+        self.database.close().await;
+    }
+
+    /// Writes, and does so again if the server undid it for the sake of another.
+    pub(crate) async fn retried<T, F>(&self, write: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>>,
+    {
+        for _ in 1..ATTEMPTS {
+            match write().await {
+                Err(error @ StoreError::Conflict { .. }) => debug!(%error, "a write is tried again"),
+                done => return done,
+            }
+        }
+        write().await
     }
 
     /// Begins a write transaction, which ends with [`Write::commit`], or is undone when dropped.
@@ -142,78 +158,71 @@ impl Store {
         if let Some(hook) = &self.hook {
             hook.before(what).await;
         }
-        // The lock is taken at once: a transaction that first reads and then wants to write could not wait for it.
-        let begun = self.pools.writes.begin_with("BEGIN IMMEDIATE").await;
-        let transaction = begun.map_err(|error| self.sql(error))?;
-        Ok(Write { transaction, what, hook: self.hook.clone(), pools: Arc::clone(&self.pools) })
+        let begun = self.database.begin().await;
+        let transaction = begun.map_err(|error| self.failed(error))?;
+        Ok(Write { transaction, what, hook: self.hook.clone(), database: Arc::clone(&self.database) })
     }
 
-    /// All rows of a query outside any transaction.
-    pub(crate) async fn all<T>(&self, query: QueryAs<'_, Sqlite, T, SqliteArguments>) -> Result<Vec<T>, StoreError>
-    where
-        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
-    {
-        query.fetch_all(&self.pools.reads).await.map_err(|error| self.sql(error))
+    /// All rows of a statement outside any transaction.
+    pub(crate) async fn all<T: FromRow>(&self, statement: Statement<'_>) -> Result<Vec<T>, StoreError> {
+        let rows = self.database.all(statement).await.map_err(|error| self.failed(error))?;
+        rows.iter().map(T::from_row).collect::<Result<_, _>>().map_err(|error| self.failed(error))
     }
 
-    /// The only row of a query, or none, outside any transaction.
-    pub(crate) async fn one<T>(&self, query: QueryAs<'_, Sqlite, T, SqliteArguments>) -> Result<Option<T>, StoreError>
-    where
-        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
-    {
-        query.fetch_optional(&self.pools.reads).await.map_err(|error| self.sql(error))
+    /// The only row of a statement, or none, outside any transaction.
+    pub(crate) async fn one<T: FromRow>(&self, statement: Statement<'_>) -> Result<Option<T>, StoreError> {
+        let row = self.database.one(statement).await.map_err(|error| self.failed(error))?;
+        row.as_ref().map(T::from_row).transpose().map_err(|error| self.failed(error))
     }
 
-    pub(crate) fn sql(&self, error: sqlx::Error) -> StoreError {
-        self.pools.sql(error)
-    }
-}
-
-impl Pools {
-    pub(crate) fn sql(&self, error: sqlx::Error) -> StoreError {
-        StoreError::of_sql(error, &self.path, self.lock_wait_ms)
+    pub(crate) fn failed(&self, error: sqlx::Error) -> StoreError {
+        self.database.error(error)
     }
 }
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("path", &self.pools.path).finish_non_exhaustive()
+        f.debug_struct("Store").field("database", &self.name()).finish_non_exhaustive()
     }
 }
 
 /// A write transaction.
 pub(crate) struct Write {
-    transaction: Transaction<'static, Sqlite>,
+    transaction: Transaction,
     what: &'static str,
     hook: Option<Arc<dyn WriteHook>>,
-    pools: Arc<Pools>,
+    database: Arc<Database>,
 }
 
 impl Write {
     /// Runs a statement; how many rows it changed.
-    pub(crate) async fn run(&mut self, query: Query<'_, Sqlite, SqliteArguments>) -> Result<u64, StoreError> {
-        let done = query.execute(&mut *self.transaction).await;
-        Ok(done.map_err(|error| self.pools.sql(error))?.rows_affected())
+    pub(crate) async fn run(&mut self, statement: Statement<'_>) -> Result<u64, StoreError> {
+        self.transaction.run(statement).await.map_err(|error| self.database.error(error))
     }
 
-    /// The only row of a query, or none.
-    pub(crate) async fn one<T>(
-        &mut self,
-        query: QueryAs<'_, Sqlite, T, SqliteArguments>,
-    ) -> Result<Option<T>, StoreError>
-    where
-        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
-    {
-        query.fetch_optional(&mut *self.transaction).await.map_err(|error| self.pools.sql(error))
+    /// The only row of a statement, or none.
+    pub(crate) async fn one<T: FromRow>(&mut self, statement: Statement<'_>) -> Result<Option<T>, StoreError> {
+        let row = self.transaction.one(statement).await.map_err(|error| self.database.error(error))?;
+        row.as_ref().map(T::from_row).transpose().map_err(|error| self.database.error(error))
+    }
+
+    /// Until this transaction ends, no other gets past the same name.
+    pub(crate) async fn alone_with(&mut self, name: &str) -> Result<(), StoreError> {
+        self.transaction.lock(name, false).await.map_err(|error| self.database.error(error))
+    }
+
+    /// Until this transaction ends, none that has to be alone gets past the same name.
+    pub(crate) async fn together_with(&mut self, name: &str) -> Result<(), StoreError> {
+        self.transaction.lock(name, true).await.map_err(|error| self.database.error(error))
     }
 
     /// Makes everything durable, or nothing.
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        let Self { transaction, what, hook, pools } = self;
+        let Self { transaction, what, hook, database } = self;
         if let Some(hook) = &hook {
             hook.within(what).await;
         }
-        transaction.commit().await.map_err(|error| pools.sql(error))?;
+        transaction.commit().await.map_err(|error| database.error(error))?;
         if let Some(hook) = &hook {
             hook.after(what).await;
         }
@@ -224,11 +233,19 @@ impl Write {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sqlx::SqlitePool;
 
     async fn home() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
         (folder, store)
+    }
+
+    fn file(store: &Store) -> &crate::sqlite::File {
+        match &*store.database {
+            Database::Sqlite(file) => file,
+            Database::Postgres(_) => panic!("it was opened in a file"),
+        }
     }
 
     #[tokio::test]
@@ -238,18 +255,18 @@ mod tests {
             let (value,): (i64,) = sqlx::query_as(text).fetch_one(&pool).await.unwrap();
             value
         };
-        assert_eq!(pragma(store.pools.writes.clone(), "PRAGMA synchronous").await, 2, "FULL");
-        assert_eq!(pragma(store.pools.writes.clone(), "PRAGMA foreign_keys").await, 1);
-        assert_eq!(pragma(store.pools.writes.clone(), "PRAGMA busy_timeout").await, 10_000);
-        assert_eq!(pragma(store.pools.reads.clone(), "PRAGMA query_only").await, 1);
-        assert!(sqlx::query("DELETE FROM jobs").execute(&store.pools.reads).await.is_err());
+        assert_eq!(pragma(file(&store).writes.clone(), "PRAGMA synchronous").await, 2, "FULL");
+        assert_eq!(pragma(file(&store).writes.clone(), "PRAGMA foreign_keys").await, 1);
+        assert_eq!(pragma(file(&store).writes.clone(), "PRAGMA busy_timeout").await, 10_000);
+        assert_eq!(pragma(file(&store).reads.clone(), "PRAGMA query_only").await, 1);
+        assert!(sqlx::query("DELETE FROM jobs").execute(&file(&store).reads).await.is_err());
     }
 
     #[tokio::test]
     async fn a_full_disk_keeps_what_was_there_and_is_got_over() {
         let (_folder, store) = home().await;
         store.set_frozen(true, "ada", 1).await.unwrap();
-        let limit = |pages: &'static str| sqlx::query(pages).execute(&store.pools.writes);
+        let limit = |pages: &'static str| sqlx::query(pages).execute(&file(&store).writes);
         limit("PRAGMA max_page_count = 1").await.unwrap();
         let refused = store.set_frozen(false, &"x".repeat(1 << 20), 2).await.unwrap_err();
         assert!(matches!(refused, StoreError::DiskFull { .. }) && refused.is_transient(), "{refused}");

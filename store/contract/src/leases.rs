@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use weir_store::{Lease, Store, StoreError};
 
-use crate::support::{Home, action, job};
+use crate::support::{action, job};
+use crate::{Home, Homes};
 
 /// Two processes on one database, and the clock that both believe in.
 async fn pair(home: &Home) -> ([Store; 2], Arc<AtomicI64>) {
@@ -18,9 +19,8 @@ async fn pair(home: &Home) -> ([Store; 2], Arc<AtomicI64>) {
     (stores, now)
 }
 
-#[tokio::test]
-async fn a_lease_is_taken_over_once_it_has_expired_and_not_before() {
-    let home = Home::new().await;
+pub(crate) async fn a_lease_is_taken_over_once_it_has_expired_and_not_before(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let ([a, b], now) = pair(&home).await;
     let first = a.acquire_lease("actuator/prod", "a", 100).await.unwrap().unwrap();
     assert_eq!((first.epoch, first.expires_ms), (1, 1_100));
@@ -43,18 +43,16 @@ async fn a_lease_is_taken_over_once_it_has_expired_and_not_before() {
     assert_eq!(a.leases().await.unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn ones_own_expired_lease_comes_back_with_a_new_epoch() {
-    let home = Home::new().await;
+pub(crate) async fn ones_own_expired_lease_comes_back_with_a_new_epoch(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let ([a, _], now) = pair(&home).await;
     a.acquire_lease("x", "a", 100).await.unwrap().unwrap();
     now.store(1_100, Ordering::SeqCst);
     assert_eq!(a.acquire_lease("x", "a", 100).await.unwrap().unwrap().epoch, 2);
 }
 
-#[tokio::test]
-async fn without_another_clock_leases_run_on_the_databases() {
-    let home = Home::new().await;
+pub(crate) async fn without_another_clock_leases_run_on_the_databases(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     // 2025 to 2100: a clock in seconds, or in microseconds, would lie outside.
     let now = home.store.lease_now_ms().await.unwrap();
     assert!((1_735_689_600_000..4_102_444_800_000).contains(&now), "{now}");
@@ -64,9 +62,8 @@ async fn without_another_clock_leases_run_on_the_databases() {
     assert!(home.store.renew_lease(&lease, 3_600_000).await.unwrap().is_some());
 }
 
-#[tokio::test]
-async fn whoever_has_lost_the_lease_writes_nothing_more() {
-    let home = Home::new().await;
+pub(crate) async fn whoever_has_lost_the_lease_writes_nothing_more(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let ([a, b], now) = pair(&home).await;
     let lease = a.acquire_lease("actuator/prod", "a", 100).await.unwrap().unwrap();
     let guarded = a.clone().under_lease(&lease);
@@ -142,14 +139,15 @@ async fn play(stores: &[Store; 2], now: &AtomicI64, name: &str, steps: &[Step]) 
     Ok(())
 }
 
-#[test]
-fn never_do_two_have_a_lease_and_epochs_rise() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let home = runtime.block_on(Home::new());
-    let (stores, now) = runtime.block_on(pair(&home));
+pub(crate) async fn never_do_two_have_a_lease_and_epochs_rise(homes: &dyn Homes) {
+    let home = homes.fresh().await;
+    let (stores, now) = pair(&home).await;
     let names = AtomicI64::new(0);
-    proptest!(ProptestConfig::with_cases(40), |(steps in proptest::collection::vec(step(), 1..40))| {
-        let name = format!("lease-{}", names.fetch_add(1, Ordering::SeqCst));
-        runtime.block_on(play(&stores, &now, &name, &steps))?;
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::block_in_place(|| {
+        proptest!(ProptestConfig::with_cases(40), |(steps in proptest::collection::vec(step(), 1..40))| {
+            let name = format!("lease-{}", names.fetch_add(1, Ordering::SeqCst));
+            runtime.block_on(play(&stores, &now, &name, &steps))?;
+        });
     });
 }

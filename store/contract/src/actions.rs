@@ -1,14 +1,14 @@
 use weir_store::{PositionRow, StoreError};
 
-use crate::support::{Home, action, job, publish};
+use crate::Homes;
+use crate::support::{action, job, publish};
 
 fn position(partition: u32, position: u64) -> PositionRow {
     PositionRow { consumer: "actuator".into(), log: "decisions".into(), partition, incarnation: "i1".into(), position }
 }
 
-#[tokio::test]
-async fn a_command_is_claimed_once_and_its_position_moves_either_way() {
-    let home = Home::new().await;
+pub(crate) async fn a_command_is_claimed_once_and_its_position_moves_either_way(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let claim = action("c1", &job("orders"), 10);
     let store = &home.store;
     assert!(store.claim_action(&claim, Some(position(0, 5)), vec![publish("a")]).await.unwrap());
@@ -19,9 +19,8 @@ async fn a_command_is_claimed_once_and_its_position_moves_either_way() {
     assert_eq!(store.max_plan_number(&job("orders")).await.unwrap(), 1);
 }
 
-#[tokio::test]
-async fn an_action_that_is_over_is_never_reopened() {
-    let home = Home::new().await;
+pub(crate) async fn an_action_that_is_over_is_never_reopened(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     let mut it = action("c1", &job("orders"), 10);
     store.claim_action(&it, None, vec![]).await.unwrap();
@@ -47,9 +46,8 @@ async fn an_action_that_is_over_is_never_reopened() {
     assert_eq!(store.action("c1").await.unwrap(), kept);
 }
 
-#[tokio::test]
-async fn an_action_follows_its_newest_owner_alone() {
-    let home = Home::new().await;
+pub(crate) async fn an_action_follows_its_newest_owner_alone(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     let old = action("c1", &job("orders"), 10);
     store.claim_action(&old, None, vec![]).await.unwrap();
@@ -62,9 +60,8 @@ async fn an_action_follows_its_newest_owner_alone() {
     assert_eq!(unknown.code(), "WR0409");
 }
 
-#[tokio::test]
-async fn restarts_are_counted_from_when_they_happened() {
-    let home = Home::new().await;
+pub(crate) async fn restarts_are_counted_from_when_they_happened(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     for (id, at) in [("c1", 10), ("c2", 20), ("c3", 30)] {
         let mut it = action(id, &job("orders"), at);
@@ -88,9 +85,8 @@ async fn restarts_are_counted_from_when_they_happened() {
     assert_eq!(store.max_plan_number(&orders).await.unwrap(), 30);
 }
 
-#[tokio::test]
-async fn positions_are_saved_all_or_none_and_never_by_an_older_epoch() {
-    let home = Home::new().await;
+pub(crate) async fn positions_are_saved_all_or_none_and_never_by_an_older_epoch(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     store.save_positions(&[position(0, 1), position(1, 1)], Some(2)).await.unwrap();
     store.save_positions(&[position(0, 2)], None).await.unwrap();

@@ -2,11 +2,11 @@ use weir_schemas::control::Mode;
 use weir_schemas::identity::RunId;
 use weir_store::{JobControl, RequestKind, StoreError};
 
-use crate::support::{Home, action, job, run};
+use crate::Homes;
+use crate::support::{action, job, run};
 
-#[tokio::test]
-async fn a_job_keeps_when_it_was_first_seen_and_its_latest_run() {
-    let home = Home::new().await;
+pub(crate) async fn a_job_keeps_when_it_was_first_seen_and_its_latest_run(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let later = RunId { id: "f".repeat(32), start_ms: 2_000 };
     home.store.seen_job(&job("orders"), &run(), 10).await.unwrap();
     home.store.seen_job(&job("orders"), &later, 20).await.unwrap();
@@ -18,9 +18,8 @@ async fn a_job_keeps_when_it_was_first_seen_and_its_latest_run() {
     assert_eq!((jobs[2].first_seen_ms, jobs[2].last_seen_ms, &jobs[2].run), (10, 20, &later));
 }
 
-#[tokio::test]
-async fn every_word_of_people_raises_the_revision_and_is_written_down() {
-    let home = Home::new().await;
+pub(crate) async fn every_word_of_people_raises_the_revision_and_is_written_down(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     assert_eq!(store.control_revision().await.unwrap(), 0);
     assert_eq!(store.set_mode(&job("unseen"), Mode::Auto, "ada", 1).await.unwrap(), 1);
@@ -41,9 +40,8 @@ async fn every_word_of_people_raises_the_revision_and_is_written_down() {
     assert_eq!(store.audit(100).await.unwrap().len(), 5);
 }
 
-#[tokio::test]
-async fn requests_name_a_known_action_and_are_answered_once() {
-    let home = Home::new().await;
+pub(crate) async fn requests_name_a_known_action_and_are_answered_once(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     let missing = store.add_request(RequestKind::Approve, "c0ffee", "ada", 1).await.unwrap_err();
     assert_eq!(missing.code(), "WR0409");

@@ -1,45 +1,26 @@
-//! Databases in a temporary folder, and things to put into them.
+//! Things to put into a database.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use tempfile::TempDir;
 use weir_schemas::decision::{DECISION_SCHEMA, Decision, Direction, Disposition, Parent, Plan, PlannedVertex, Verdict};
 use weir_schemas::identity::{JobKey, RunId};
 use weir_schemas::report::Report;
-use weir_store::{ActionRow, Commit, DecisionWrite, OutboxWrite, Store};
+use weir_store::{ActionRow, Commit, DecisionWrite, OutboxWrite};
 
-/// A database that goes away with it.
-pub struct Home {
-    folder: TempDir,
-    pub store: Store,
-}
-
-impl Home {
-    pub async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("data").join(Store::FILE)).await.unwrap();
-        Self { folder, store }
-    }
-
-    pub fn path(&self) -> PathBuf {
-        self.folder.path().join("data").join(Store::FILE)
-    }
-
-    /// The same database as another process sees it.
-    pub async fn other(&self) -> Store {
-        Store::open_existing(&self.path()).await.unwrap()
-    }
-}
-
+/// A job of the cluster `prod`.
+#[must_use]
 pub fn job(name: &str) -> JobKey {
     JobKey::new("prod", name)
 }
 
+/// Its run.
+#[must_use]
 pub fn run() -> RunId {
     RunId { id: "0".repeat(32), start_ms: 1_000 }
 }
 
+/// A decision to leave a job as it is.
+#[must_use]
 pub fn hold(job: &JobKey, id: &str, at_ms: i64) -> Decision {
     Decision {
         schema: DECISION_SCHEMA,
@@ -56,6 +37,8 @@ pub fn hold(job: &JobKey, id: &str, at_ms: i64) -> Decision {
     }
 }
 
+/// A decision to rescale a job, by the plan `number`.
+#[must_use]
 pub fn rescale(job: &JobKey, id: &str, at_ms: i64, number: u64) -> Decision {
     let plan = Plan {
         number,
@@ -70,14 +53,20 @@ pub fn rescale(job: &JobKey, id: &str, at_ms: i64, number: u64) -> Decision {
     Decision { verdict: Verdict::Rescale(plan), disposition: Disposition::Act, ..hold(job, id, at_ms) }
 }
 
+/// A decision that differs from the one before.
+#[must_use]
 pub fn new(decision: Decision) -> DecisionWrite {
     DecisionWrite { decision, changed: true }
 }
 
+/// A decision that does not.
+#[must_use]
 pub fn same(decision: Decision) -> DecisionWrite {
     DecisionWrite { decision, changed: false }
 }
 
+/// A commit of the shard `0`, which publishes the ids of new decisions.
+#[must_use]
 pub fn commit(epoch: u64, state: &str, decisions: Vec<DecisionWrite>) -> Commit {
     let outbox = decisions.iter().filter(|write| write.changed).map(|write| publish(&write.decision.id)).collect();
     Commit {
@@ -93,6 +82,8 @@ pub fn commit(epoch: u64, state: &str, decisions: Vec<DecisionWrite>) -> Commit 
     }
 }
 
+/// A row for the outbox of the analyzer.
+#[must_use]
 pub fn publish(payload: &str) -> OutboxWrite {
     OutboxWrite {
         owner: "analyzer",
@@ -103,6 +94,8 @@ pub fn publish(payload: &str) -> OutboxWrite {
     }
 }
 
+/// An action that was claimed at `at_ms`, with plan 1.
+#[must_use]
 pub fn action(id: &str, job: &JobKey, at_ms: i64) -> ActionRow {
     ActionRow {
         id: id.into(),

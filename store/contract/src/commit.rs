@@ -3,11 +3,11 @@ use std::sync::{Arc, Mutex};
 
 use weir_store::{BlobRef, BoxFuture, CheckpointStore, Commit, Store, StoreError};
 
-use crate::support::{Home, commit, hold, job, new, rescale, same};
+use crate::Homes;
+use crate::support::{commit, hold, job, new, rescale, same};
 
-#[tokio::test]
-async fn state_decisions_and_outbox_come_back_as_they_were_committed() {
-    let home = Home::new().await;
+pub(crate) async fn state_decisions_and_outbox_come_back_as_they_were_committed(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     assert_eq!(home.store.load_checkpoint("0").await.unwrap(), None);
     let decision = rescale(&job("orders"), "d1", 10, 1);
     home.store.commit(&commit(1, "one", vec![new(decision.clone())])).await.unwrap();
@@ -22,9 +22,8 @@ async fn state_decisions_and_outbox_come_back_as_they_were_committed() {
     assert_eq!(outbox[0].key, "prod/default/orders");
 }
 
-#[tokio::test]
-async fn each_commit_replaces_the_state_of_its_shard_alone() {
-    let home = Home::new().await;
+pub(crate) async fn each_commit_replaces_the_state_of_its_shard_alone(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     for state in ["one", "two", "three"] {
         home.store.commit(&commit(1, state, vec![])).await.unwrap();
     }
@@ -38,9 +37,8 @@ async fn each_commit_replaces_the_state_of_its_shard_alone() {
     }
 }
 
-#[tokio::test]
-async fn an_old_epoch_commits_nothing_at_all() {
-    let home = Home::new().await;
+pub(crate) async fn an_old_epoch_commits_nothing_at_all(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let (old, young) = (&home.store, home.other().await);
     old.commit(&commit(1, "old", vec![])).await.unwrap();
     let inherited = young.claim_shard("0", 2, 6_000).await.unwrap().unwrap();
@@ -58,9 +56,8 @@ async fn an_old_epoch_commits_nothing_at_all() {
     assert_eq!(young.load_checkpoint("0").await.unwrap().unwrap().state, b"new");
 }
 
-#[tokio::test]
-async fn a_shard_that_was_only_claimed_has_no_checkpoint() {
-    let home = Home::new().await;
+pub(crate) async fn a_shard_that_was_only_claimed_has_no_checkpoint(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     assert_eq!(home.store.claim_shard("0", 3, 1).await.unwrap(), None);
     assert_eq!(home.store.load_checkpoint("0").await.unwrap(), None);
     assert_eq!(home.store.commit(&commit(2, "late", vec![])).await.unwrap_err().code(), "WR0408");
@@ -68,9 +65,8 @@ async fn a_shard_that_was_only_claimed_has_no_checkpoint() {
     assert_eq!(home.store.load_checkpoint("0").await.unwrap().unwrap().state, b"mine");
 }
 
-#[tokio::test]
-async fn unchanged_decisions_replace_the_latest_and_add_no_row() {
-    let home = Home::new().await;
+pub(crate) async fn unchanged_decisions_replace_the_latest_and_add_no_row(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let orders = job("orders");
     let first = hold(&orders, "d1", 10);
     let second = hold(&orders, "d2", 20);
@@ -82,9 +78,8 @@ async fn unchanged_decisions_replace_the_latest_and_add_no_row() {
     assert_eq!(home.store.decision("d2").await.unwrap(), second);
 }
 
-#[tokio::test]
-async fn decisions_are_found_by_job_by_time_and_by_the_beginning_of_their_id() {
-    let home = Home::new().await;
+pub(crate) async fn decisions_are_found_by_job_by_time_and_by_the_beginning_of_their_id(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let decisions = [("aa11", "orders", 10), ("aa12", "orders", 20), ("bb", "orders", 30), ("bbc", "clicks", 40)];
     let writes = decisions.iter().map(|&(id, name, at)| new(hold(&job(name), id, at))).collect();
     home.store.commit(&commit(1, "s", writes)).await.unwrap();
@@ -103,9 +98,8 @@ async fn decisions_are_found_by_job_by_time_and_by_the_beginning_of_their_id() {
     }
 }
 
-#[tokio::test]
-async fn plan_numbers_only_rise() {
-    let home = Home::new().await;
+pub(crate) async fn plan_numbers_only_rise(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let orders = job("orders");
     assert_eq!(home.store.max_plan_number(&orders).await.unwrap(), 0);
     home.store.commit(&commit(1, "s", vec![new(rescale(&orders, "d1", 10, 7))])).await.unwrap();
@@ -114,9 +108,8 @@ async fn plan_numbers_only_rise() {
     assert_eq!(home.store.max_plan_number(&job("clicks")).await.unwrap(), 0);
 }
 
-#[tokio::test]
-async fn what_is_published_leaves_the_outbox_of_its_owner_alone() {
-    let home = Home::new().await;
+pub(crate) async fn what_is_published_leaves_the_outbox_of_its_owner_alone(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let writes = (0..5).map(|n| new(hold(&job("orders"), &format!("d{n}"), n))).collect();
     let mut both = commit(1, "s", writes);
     both.outbox[2].owner = "actuator";
@@ -135,9 +128,8 @@ async fn what_is_published_leaves_the_outbox_of_its_owner_alone() {
     assert!(next[0].sequence > rows[2].sequence && next[0].sequence > theirs[0].sequence, "{next:?}");
 }
 
-#[tokio::test]
-async fn a_decision_that_cannot_be_read_does_not_hide_the_others() {
-    let home = Home::new().await;
+pub(crate) async fn a_decision_that_cannot_be_read_does_not_hide_the_others(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let mut broken = rescale(&job("broken"), "d1", 10, 1);
     if let weir_schemas::decision::Verdict::Rescale(plan) = &mut broken.verdict {
         plan.throughput_per_second = f64::NAN;
@@ -148,9 +140,8 @@ async fn a_decision_that_cannot_be_read_does_not_hide_the_others() {
     assert_eq!(home.store.decision("d1").await.unwrap_err().code(), "WR0412");
 }
 
-#[tokio::test]
-async fn ten_thousand_decisions_are_one_commit() {
-    let home = Home::new().await;
+pub(crate) async fn ten_thousand_decisions_are_one_commit(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let decision = |n: i64| new(hold(&job(&format!("job-{}", n % 500)), &format!("{n:08}"), n));
     let writes = (0..10_000).map(decision).collect();
     home.store.commit(&commit(1, &"x".repeat(5 << 20), writes)).await.unwrap();
@@ -182,9 +173,8 @@ impl CheckpointStore for Shelf {
     }
 }
 
-#[tokio::test]
-async fn state_may_be_kept_elsewhere_and_only_the_current_one_is() {
-    let home = Home::new().await;
+pub(crate) async fn state_may_be_kept_elsewhere_and_only_the_current_one_is(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     home.store.commit(&commit(1, "inside", vec![])).await.unwrap();
     let shelf = Arc::new(Shelf::default());
     let store: Store = home.store.clone().with_checkpoints(shelf.clone());

@@ -1,16 +1,15 @@
-use weir_store::{Retention, Store};
+use weir_store::{OpenOptions, Retention, Store};
 
-use crate::support::{Home, action, commit, hold, job, new};
+use crate::Homes;
+use crate::support::{action, commit, hold, job, new};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_processes_may_start_together_on_nothing() {
+pub(crate) async fn many_processes_may_start_together_on_nothing(homes: &dyn Homes) {
     for _ in 0..10 {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("data").join(Store::FILE);
+        let site = homes.nothing().await;
         let opening: Vec<_> = (0..8)
             .map(|_| {
-                let path = path.clone();
-                tokio::spawn(async move { Store::open(&path).await })
+                let address = site.address.clone();
+                tokio::spawn(async move { Store::open_at(&address, &OpenOptions::default()).await })
             })
             .collect();
         for opened in opening {
@@ -19,9 +18,8 @@ async fn many_processes_may_start_together_on_nothing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn services_and_commands_write_at_the_same_time_and_lose_nothing() {
-    let home = Home::new().await;
+pub(crate) async fn services_and_commands_write_at_the_same_time_and_lose_nothing(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let mut tasks = Vec::new();
     for process in 0..4_i64 {
         let store = home.other().await;
@@ -48,9 +46,8 @@ async fn services_and_commands_write_at_the_same_time_and_lose_nothing() {
     assert_eq!(home.store.audit(1_000).await.unwrap().len(), 100);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_claims_exactly_one_succeeds() {
-    let home = Home::new().await;
+pub(crate) async fn of_many_claims_exactly_one_succeeds(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let mut tasks = Vec::new();
     for _ in 0..6 {
         let store = home.other().await;

@@ -1,12 +1,12 @@
 use weir_store::{Pruned, RequestKind, Retention};
 
-use crate::support::{Home, action, commit, hold, job, new, rescale};
+use crate::Homes;
+use crate::support::{action, commit, hold, job, new, rescale};
 
 const DAY_MS: i64 = 86_400_000;
 
-#[tokio::test]
-async fn what_is_old_goes_and_what_is_needed_stays() {
-    let home = Home::new().await;
+pub(crate) async fn what_is_old_goes_and_what_is_needed_stays(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let store = &home.store;
     let orders = job("orders");
     let mut of_action = rescale(&orders, "d2", 20, 4);
@@ -53,9 +53,8 @@ async fn what_is_old_goes_and_what_is_needed_stays() {
     assert_eq!(store.prune(800 * DAY_MS, Retention::default()).await.unwrap(), Pruned::default());
 }
 
-#[tokio::test]
-async fn nothing_goes_before_its_time() {
-    let home = Home::new().await;
+pub(crate) async fn nothing_goes_before_its_time(homes: &dyn Homes) {
+    let home = homes.fresh().await;
     let orders = job("orders");
     let writes = vec![new(hold(&orders, "d1", 0)), new(hold(&orders, "d2", 1))];
     home.store.commit(&commit(1, "s", writes)).await.unwrap();

@@ -1,11 +1,36 @@
-use std::path::Path;
+//! What is peculiar to opening a database in a file.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot build its input should stop there"
+)]
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use tempfile::TempDir;
 use weir_store::{OpenOptions, Store, StoreError};
 
-use crate::support::Home;
+/// A database that goes away with it.
+struct Home {
+    folder: TempDir,
+    store: Store,
+}
+
+impl Home {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("data").join(Store::FILE)).await.unwrap();
+        Self { folder, store }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("data").join(Store::FILE)
+    }
+}
 
 async fn raw(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).create_if_missing(true).connect().await.unwrap()
@@ -78,7 +103,7 @@ async fn a_folder_that_cannot_be_made_is_named() {
 #[tokio::test]
 async fn a_lock_that_is_held_too_long_is_told_with_the_file() {
     let home = Home::new().await;
-    let options = OpenOptions { create: false, lock_wait: Duration::from_millis(50) };
+    let options = OpenOptions { create: false, lock_wait: Duration::from_millis(50), ..OpenOptions::default() };
     let impatient = Store::open_with(&home.path(), options).await.unwrap();
     let mut holder = raw(&home.path()).await;
     let lock = holder.begin_with("BEGIN IMMEDIATE").await.unwrap();

@@ -1,15 +1,17 @@
 //! Crashes around the commit: a transaction is wholly there, or not at all.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use weir_store::{BoxFuture, Store, WriteHook};
+use weir_store::{Address, BoxFuture, OpenOptions, Store, WriteHook};
 
-use crate::support::{Home, action, commit, hold, job, new, publish};
+use crate::support::{action, commit, hold, job, new, publish};
+use crate::{Home, Homes};
 
-const PATH: &str = "WEIR_TEST_CRASH_PATH";
+/// Tells a child where the database is.
+const ADDRESS: &str = "WEIR_TEST_CRASH_ADDRESS";
+/// Tells a child where to die.
 const POINT: &str = "WEIR_TEST_CRASH_POINT";
 
 /// What is done when a write reaches a point, such as `within commit`.
@@ -50,8 +52,8 @@ async fn begin(store: &Store) {
 }
 
 /// Whether the commit and the claim are there; each must be so wholly.
-async fn found(path: &Path) -> (bool, bool) {
-    let store = Store::open_existing(path).await.unwrap();
+async fn found(home: &Home) -> (bool, bool) {
+    let store = home.other().await;
     let state = store.load_checkpoint("0").await.unwrap().unwrap().state;
     let committed = state == b"two";
     assert!(committed || state == b"one", "{state:?}");
@@ -82,10 +84,9 @@ const POINTS: [(&str, (bool, bool)); 6] = [
     ("after claim_action", (true, true)),
 ];
 
-#[tokio::test]
-async fn a_task_that_ends_within_a_write_leaves_all_or_nothing() {
+pub(crate) async fn a_task_that_ends_within_a_write_leaves_all_or_nothing(homes: &dyn Homes) {
     for (point, expected) in POINTS {
-        let home = Home::new().await;
+        let home = homes.fresh().await;
         begin(&home.store).await;
         let reached = Arc::new(Notify::new());
         let tell = Arc::clone(&reached);
@@ -98,30 +99,32 @@ async fn a_task_that_ends_within_a_write_leaves_all_or_nothing() {
         reached.notified().await;
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
-        assert_eq!(found(&home.path()).await, expected, "{point}");
+        assert_eq!(found(&home).await, expected, "{point}");
     }
 }
 
-#[tokio::test]
-async fn a_process_that_dies_within_a_write_leaves_all_or_nothing() {
+pub(crate) async fn a_process_that_dies_within_a_write_leaves_all_or_nothing(homes: &dyn Homes) {
     for (point, expected) in POINTS {
-        let home = Home::new().await;
+        let home = homes.fresh().await;
         begin(&home.store).await;
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "crash::dies_where_it_is_told"])
-            .env(PATH, home.path())
+            .env(ADDRESS, home.address.to_string())
             .env(POINT, point)
             .output()
             .unwrap();
         assert!(!child.status.success(), "{point}: it did not die");
-        assert_eq!(found(&home.path()).await, expected, "{point}");
+        assert_eq!(found(&home).await, expected, "{point}");
     }
 }
 
-#[tokio::test]
-#[ignore = "run by the test above, as a process of its own"]
-async fn dies_where_it_is_told() {
-    let store = Store::open_existing(Path::new(&std::env::var(PATH).unwrap())).await.unwrap();
+/// Where a child is told to die, if this process is one.
+pub(crate) fn child() -> Option<(String, String)> {
+    Some((std::env::var(ADDRESS).ok()?, std::env::var(POINT).ok()?))
+}
+
+pub(crate) async fn dies_where_it_is_told(address: &str, point: String) {
+    let address = Address::parse(address).unwrap();
+    let store = Store::open_at(&address, &OpenOptions::default()).await.unwrap();
     let act = || -> BoxFuture<'static, ()> { std::process::abort() };
-    work(&store.with_write_hook(Arc::new(At { point: std::env::var(POINT).unwrap(), act }))).await;
+    work(&store.with_write_hook(Arc::new(At { point, act }))).await;
 }
