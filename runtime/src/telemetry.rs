@@ -22,6 +22,12 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (ACTIONS, true, "Actions that came to an end, by result"),
     (LOG_APPENDS, true, "Records appended to a log, by log"),
     (LOG_BYTES_LOST, true, "Bytes of a log that were lost, by log and reason (torn, corrupt, truncated)"),
+    (LOG_RECORDS_LOST, true, "Records of a log that were lost, where it counts them, by log and reason"),
+    (LOG_GAPS, true, "Gaps in a log, by log and reason (truncated, corrupt, beyond_tail, other_incarnation)"),
+    (LOG_REOPENED, true, "Times that the logs were opened again, since the server had lost them"),
+    (RECORDS_DROPPED, true, "Records dropped before they were acknowledged, by cluster and reason (spill_full, refused, log_lost)"),
+    (RECORDS_ACKNOWLEDGED, true, "Records that the log has acknowledged, by cluster"),
+    (SPILL_BYTES, false, "Bytes of records that wait for the log, by cluster"),
     (JOBS, false, "Jobs that are watched"),
     (STATE_AGE, false, "Seconds between the newest folded record and now"),
     (OUTBOX, false, "Records that wait to be published"),
@@ -50,6 +56,18 @@ pub const ACTIONS: &str = "weir_actuator_actions_total";
 pub const LOG_APPENDS: &str = "weir_log_appends_total";
 /// Bytes of a log that were lost.
 pub const LOG_BYTES_LOST: &str = "weir_log_bytes_lost_total";
+/// Records of a log that were lost.
+pub const LOG_RECORDS_LOST: &str = "weir_log_records_lost_total";
+/// Gaps in a log.
+pub const LOG_GAPS: &str = "weir_log_gaps_total";
+/// Times that the logs were opened again.
+pub const LOG_REOPENED: &str = "weir_log_reopened_total";
+/// Records dropped before they were acknowledged.
+pub const RECORDS_DROPPED: &str = "weir_ingest_records_dropped_total";
+/// Records that the log has acknowledged.
+pub const RECORDS_ACKNOWLEDGED: &str = "weir_ingest_records_acknowledged_total";
+/// Bytes of records that wait for the log.
+pub const SPILL_BYTES: &str = "weir_ingest_spill_bytes";
 /// Jobs that are watched.
 pub const JOBS: &str = "weir_jobs";
 /// Age of the newest folded record.

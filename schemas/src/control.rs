@@ -1,5 +1,6 @@
 //! What people have said about a job: its mode, its policy, whether it is paused or everything frozen.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -92,6 +93,8 @@ pub struct PolicyEntry {
     pub mode: Mode,
     /// Their policy.
     pub policy: Policy,
+    /// Tags of the instances that should work for these jobs.
+    pub tags: BTreeSet<String>,
 }
 
 impl PolicyBook {
@@ -101,6 +104,12 @@ impl PolicyBook {
         let key = job.to_string();
         let fit = |entry: &&PolicyEntry| fits(&entry.jobs, &key) || fits(&entry.jobs, &job.name);
         self.entries.iter().find(fit).unwrap_or(&self.default)
+    }
+
+    /// Whether any job asks for tags.
+    #[must_use]
+    pub fn asks_for_tags(&self) -> bool {
+        self.entries.iter().chain([&self.default]).any(|entry| !entry.tags.is_empty())
     }
 
     /// What applies to a job: what people have said of it, over what the configuration says.
@@ -117,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_first_entry_that_fits_counts_and_people_count_more() {
-        let entry = |jobs: &str, mode| PolicyEntry { jobs: jobs.into(), mode, policy: Policy::default() };
+        let entry = |jobs: &str, mode| PolicyEntry { jobs: jobs.into(), mode, policy: Policy::default(), tags: BTreeSet::new() };
         let book = PolicyBook {
             default: PolicyEntry::default(),
             entries: vec![entry("prod/*", Mode::Approve), entry("orders*", Mode::Auto)],

@@ -54,6 +54,12 @@ pub fn encode(record: &Record) -> Result<Vec<u8>, WireError> {
     Ok(bytes)
 }
 
+/// About how much memory a record takes: its bytes before compression.
+#[must_use]
+pub fn size(record: &Record) -> usize {
+    record.encoded_len()
+}
+
 /// The record that `bytes` hold.
 ///
 /// # Errors

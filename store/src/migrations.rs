@@ -29,7 +29,11 @@ macro_rules! step {
 }
 
 /// Every migration, in order.
-const STEPS: [Step; 2] = [step!(1, "first", "0001_first.sql"), step!(2, "instances", "0002_instances.sql")];
+const STEPS: [Step; 3] = [
+    step!(1, "first", "0001_first.sql"),
+    step!(2, "instances", "0002_instances.sql"),
+    step!(3, "apart", "0003_apart.sql"),
+];
 
 /// A kind of database, as far as tables differ.
 #[derive(Debug, Clone, Copy)]

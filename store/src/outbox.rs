@@ -10,8 +10,8 @@ use crate::store::{Store, Write};
 /// Something to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxWrite {
-    /// The service that publishes it.
-    pub owner: &'static str,
+    /// Who publishes it: the name of the lease under which it was written.
+    pub owner: String,
     /// The log that it goes to.
     pub log: String,
     /// The partition that it goes to.
@@ -93,14 +93,14 @@ impl Write {
     pub(crate) async fn add_to_outbox(&mut self, rows: &[OutboxWrite]) -> Result<(), StoreError> {
         // An owner's sequences become visible in their order: else one that is committed late would lie below what was
         // published already, and go with it.
-        let owners: BTreeSet<&str> = rows.iter().map(|row| row.owner).collect();
+        let owners: BTreeSet<&str> = rows.iter().map(|row| row.owner.as_str()).collect();
         for owner in owners {
             self.alone_with(&format!("outbox/{owner}")).await?;
         }
         for row in rows {
             let query =
                 sql("INSERT INTO outbox (owner, log, log_part, message_key, payload) VALUES ($1, $2, $3, $4, $5)");
-            let query = query.bind(row.owner).bind(&row.log).bind(i64::from(row.partition));
+            let query = query.bind(&row.owner).bind(&row.log).bind(i64::from(row.partition));
             self.run(query.bind(&row.key).bind(row.payload.as_slice())).await?;
         }
         Ok(())

@@ -57,6 +57,16 @@ impl ActuatorError {
         }
     }
 
+    /// Whether the logs have to be opened again, by whoever opened them.
+    #[must_use]
+    pub fn needs_reopening(&self) -> bool {
+        match self {
+            Self::Log(why) => why.needs_reopening(),
+            Self::Publish(why) => why.needs_reopening(),
+            _ => false,
+        }
+    }
+
     /// Whether another actuator has taken over.
     #[must_use]
     pub fn is_fenced(&self) -> bool {

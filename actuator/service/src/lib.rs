@@ -10,9 +10,9 @@
 //! whether it was done.
 
 mod carry;
+mod clusters;
 mod error;
 mod inbox;
-mod leases;
 mod office;
 mod requests;
 mod rows;

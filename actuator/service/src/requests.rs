@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use tracing::{info, warn};
 use weir_drivers::Look;
 use weir_governor::{Action, Command, ObserveError, Phase, Refusal, Rollback, refuse};
+use weir_placement::Holder;
 use weir_schemas::identity::RunId;
 use weir_store::{ActionRow, Lease, RequestKind, RequestRow, StoreError};
 
-use crate::leases::Leases;
+use crate::clusters;
 use crate::office::Office;
 use crate::{ActuatorError, rows};
 
@@ -27,12 +28,12 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// Answers what can be answered, and says how many that were.
-    pub(crate) async fn answer(&mut self, office: &Office, leases: &Leases) -> Result<u64, ActuatorError> {
+    pub(crate) async fn answer(&mut self, office: &Office, holder: &Holder) -> Result<u64, ActuatorError> {
         let open = office.store.open_requests().await?;
         self.later.retain(|id, _| open.iter().any(|request| request.id == *id));
         let mut answered = 0;
         for request in open {
-            let Some(lease) = leases.of(&request.job.cluster) else { continue };
+            let Some(lease) = holder.of(&clusters::lease_name(&request.job.cluster)) else { continue };
             let now_ms = office.clock.monotonic_ms();
             if self.later.get(&request.id).is_some_and(|at_ms| now_ms < *at_ms) {
                 continue;

@@ -8,9 +8,6 @@ use weir_store::{ActionRow, OutboxWrite};
 
 use crate::ActuatorError;
 
-/// Whose outbox rows these are, and whose records.
-pub(crate) const OWNER: &str = "actuator";
-
 /// The row of an action.
 pub(crate) fn row(action: &Action, epoch: u64, created_ms: i64, now_ms: i64) -> Result<ActionRow, ActuatorError> {
     let command = &action.command;
@@ -43,13 +40,13 @@ fn contradiction(phase: &Phase) -> String {
     format!("its row and its body disagree on whether it has ended (the body says {})", phase.word())
 }
 
-/// What tells of an outcome: the analyzer, whose state it becomes part of, and everybody else.
-pub(crate) fn told(logs: &Logs, outcome: &Outcome) -> Result<Vec<OutboxWrite>, ActuatorError> {
+/// What tells of an outcome: the analyzer, whose state it becomes part of, and everybody else. `owner` publishes it.
+pub(crate) fn told(logs: &Logs, owner: &str, outcome: &Outcome) -> Result<Vec<OutboxWrite>, ActuatorError> {
     let key = outcome.job.to_string();
     let event = CloudEvent::of_outcome(outcome).map_err(|error| encode("an event", &error))?;
     Ok(vec![
-        logs.outcome(OWNER, &key, json("an outcome", outcome)?.into_bytes()),
-        logs.event(OWNER, &key, json("an event", &event)?.into_bytes()),
+        logs.outcome(owner, &key, json("an outcome", outcome)?.into_bytes()),
+        logs.event(owner, &key, json("an event", &event)?.into_bytes()),
     ])
 }
 

@@ -1,6 +1,6 @@
 //! The actuator: one pass, and pass after pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -9,18 +9,19 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use weir_drivers::Driver;
 use weir_outbox::{Logs, Publisher};
-use weir_runtime::{Backoff, Clock};
+use weir_placement::{Holder, Item, Member};
+use weir_runtime::{Backoff, Clock, Pulse};
 use weir_schemas::control::PolicyBook;
 use weir_schemas::identity::JobKey;
 use weir_store::{Controls, Store};
 
 use crate::ActuatorError;
 use crate::carry::{Carried, Carrier};
+use crate::clusters;
 use crate::inbox::Inbox;
-use crate::leases::Leases;
 use crate::office::{Held, Office};
 use crate::requests::Requests;
-use crate::rows::{self, OWNER};
+use crate::rows;
 
 /// The actuator's section of the configuration.
 #[derive(Debug, Clone, Deserialize)]
@@ -63,16 +64,22 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Policies and modes of the configuration.
     pub book: PolicyBook,
-    /// The clusters that it acts on, by name.
+    /// The clusters that it may act on, by name.
     pub drivers: BTreeMap<String, Arc<dyn Driver>>,
+    /// Tags that clusters ask for, by name; a cluster that is not here asks for none.
+    pub wants: BTreeMap<String, BTreeSet<String>>,
     /// Names this process and no other, also none after a restart.
     pub owner: String,
+    /// Tags that this instance carries.
+    pub tags: Vec<String>,
+    /// Where it says how it is.
+    pub pulse: Pulse,
 }
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepReport {
-    /// Whether this process has the leases; without them it does nothing.
+    /// Whether this process has the lease of any cluster; without one it does nothing.
     pub leads: bool,
     /// Commands that were claimed.
     pub claimed: u64,
@@ -88,10 +95,13 @@ pub struct StepReport {
 pub struct Actuator {
     options: Options,
     office: Office,
-    leases: Leases,
+    holder: Holder,
+    items: Vec<Item>,
+    pulse: Pulse,
     inbox: Inbox,
     requests: Requests,
-    publisher: Publisher,
+    /// One for each cluster that this process acts on, by lease.
+    publishers: BTreeMap<String, Publisher>,
     /// When actions are to be looked at again, by the monotonic clock; those that are not here are due.
     due: BTreeMap<String, i64>,
 }
@@ -100,10 +110,13 @@ impl Actuator {
     /// An actuator that holds no lease yet.
     #[must_use]
     pub fn new(options: Options, parts: Parts) -> Self {
-        let Parts { store, logs, clock, book, drivers, owner } = parts;
+        let Parts { store, logs, clock, book, drivers, wants, owner, tags, pulse } = parts;
+        let wanted = |name: &String| (name.clone(), wants.get(name).cloned().unwrap_or_default());
+        let items = clusters::items(&drivers.keys().map(wanted).collect());
+        let holder = Holder::new(store.clone(), Member { role: "actuator", id: owner, tags });
         let office = Office {
-            store: store.clone(),
-            logs: logs.clone(),
+            store,
+            logs,
             clock,
             book,
             drivers,
@@ -112,11 +125,13 @@ impl Actuator {
         };
         Self {
             options,
-            leases: Leases::new(owner, office.drivers.keys().cloned()),
+            holder,
+            items,
+            pulse,
             office,
             inbox: Inbox::default(),
             requests: Requests::default(),
-            publisher: Publisher::new(store, OWNER, logs),
+            publishers: BTreeMap::new(),
             due: BTreeMap::new(),
         }
     }
@@ -126,7 +141,7 @@ impl Actuator {
     /// An action that is under way is left as it is: whoever takes the lease next goes on with it.
     ///
     /// # Errors
-    /// Only if the leases cannot be given back at the end.
+    /// If the logs have to be opened again; if the leases cannot be given back at the end.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), ActuatorError> {
         let clock = Arc::clone(&self.office.clock);
         let mut backoff = Backoff::new(200, 5_000);
@@ -135,9 +150,12 @@ impl Actuator {
             let pause_ms = match passed {
                 Ok(report) => {
                     backoff.succeeded();
+                    self.pulse.well();
                     if report.claimed + report.answered > 0 { 1 } else { self.options.poll_ms.max(1) }
                 }
+                Err(why) if why.needs_reopening() => return Err(why),
                 Err(why) => {
+                    self.pulse.failed(&why);
                     let pause_ms = backoff.failed();
                     warn!(code = why.code(), %why, pause_ms, "a pass of the actuator failed; trying again");
                     pause_ms
@@ -145,7 +163,7 @@ impl Actuator {
             };
             stop.run_until_cancelled(clock.sleep_ms(pause_ms)).await;
         }
-        Ok(self.leases.give_back(&self.office.store).await?)
+        Ok(self.holder.leave().await?)
     }
 
     /// One pass: leases, decisions, requests, actions, what is to be told.
@@ -156,26 +174,47 @@ impl Actuator {
     pub async fn step(&mut self) -> Result<StepReport, ActuatorError> {
         let passed = self.pass().await;
         if passed.as_ref().is_err_and(ActuatorError::is_fenced) {
-            self.leases.forget();
+            self.holder.hurry();
             self.stand_by();
         }
         passed
     }
 
     async fn pass(&mut self) -> Result<StepReport, ActuatorError> {
-        let leads = self.leases.hold(&self.office.store, self.office.clock.monotonic_ms()).await?;
+        self.hold_clusters().await?;
+        let leads = self.holder.held().next().is_some();
         let mut report = StepReport { leads, ..StepReport::default() };
         if !report.leads {
             self.stand_by();
             return Ok(report);
         }
         self.office.listen().await?;
-        report.claimed = self.inbox.read(&mut self.office, &self.leases).await?;
-        report.answered = self.requests.answer(&self.office, &self.leases).await?;
+        report.claimed = self.inbox.read(&mut self.office, &self.holder).await?;
+        report.answered = self.requests.answer(&self.office, &self.holder).await?;
         let (looked, failed) = self.carry_on().await?;
         report.looked = looked;
-        report.published = self.publisher.publish(self.office.clock.now_ms()).await?;
+        let until_ms = self.holder.trusted_until_ms();
+        for publisher in self.publishers.values_mut() {
+            report.published += publisher.publish(self.office.clock.as_ref(), until_ms).await?;
+        }
         failed.map_or(Ok(report), Err)
+    }
+
+    /// Renews the leases where that is due, takes the clusters that are this instance's, and gives up those that are not. Nothing
+    /// is under way between passes: whoever has a cluster next goes on from what is stored.
+    async fn hold_clusters(&mut self) -> Result<(), ActuatorError> {
+        self.holder.turn(&self.items, self.office.clock.monotonic_ms()).await?;
+        for name in self.holder.surplus() {
+            self.holder.release(&name).await?;
+        }
+        let holder = &self.holder;
+        self.publishers.retain(|name, _| holder.of(name).is_some());
+        for lease in self.holder.held() {
+            let office = &self.office;
+            let publisher = || Publisher::new(office.store.clone(), lease.name.clone(), office.logs.clone());
+            self.publishers.entry(lease.name.clone()).or_insert_with(publisher);
+        }
+        Ok(())
     }
 
     /// Whoever leads meanwhile moves everything on: only the database knows then.
@@ -188,11 +227,11 @@ impl Actuator {
     async fn carry_on(&mut self) -> Result<(u64, Option<ActuatorError>), ActuatorError> {
         let jobs = self.open_actions().await?;
         let now_ms = self.office.clock.monotonic_ms();
-        let (office, leases, due) = (&self.office, &self.leases, &self.due);
+        let (office, holder, due) = (&self.office, &self.holder, &self.due);
         let is_due = |id: &str| due.get(id).is_none_or(|at_ms| *at_ms <= now_ms);
         let passes = jobs.into_iter().filter_map(|(job, open)| {
-            let lease = leases.of(&job.cluster)?;
-            let carrier = Carrier { office, lease, trusted_until_ms: leases.trusted_until_ms() };
+            let lease = holder.of(&clusters::lease_name(&job.cluster))?;
+            let carrier = Carrier { office, lease, trusted_until_ms: holder.trusted_until_ms() };
             Some(async move { carrier.job(open, is_due).await })
         });
         let done: Vec<Result<Carried, ActuatorError>> =

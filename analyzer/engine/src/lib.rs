@@ -22,9 +22,11 @@ mod need;
 mod sample;
 mod shard;
 mod shrink;
+mod tally;
 mod window;
 mod words;
 
 pub use decide::{Context, Judged};
 pub use job::{InFlight, JobState};
 pub use shard::{Folded, Refusal, STATE_FORMAT, Shard};
+pub use tally::Tally;

@@ -10,6 +10,7 @@ use weir_schemas::records::Record;
 use weir_schemas::records::record::Body;
 
 use crate::job::JobState;
+use crate::tally::Tally;
 
 /// Version of the shard's serialised form.
 pub const STATE_FORMAT: u32 = 1;
@@ -21,6 +22,9 @@ pub struct Shard {
     pub jobs: BTreeMap<JobKey, JobState>,
     /// The last sequence of every producer: a repeated append is recognised by it.
     sequences: BTreeMap<String, u64>,
+    /// What was taken in of every producer, once each.
+    #[serde(default)]
+    applied: BTreeMap<String, Tally>,
 }
 
 /// What a record brought.
@@ -54,6 +58,7 @@ impl Shard {
         if self.sequences.get(&producer).is_some_and(|last| sequence <= *last) {
             return refused("duplicate", format!("record {sequence} of {producer} came again"));
         }
+        self.applied.entry(producer.clone()).or_default().add(sequence);
         self.sequences.insert(producer, sequence);
         let key: JobKey = match job.parse() {
             Ok(key) => key,
@@ -86,6 +91,12 @@ impl Shard {
             },
             None => refused("bad_body", format!("a record for {key} says nothing that this version knows")),
         }
+    }
+
+    /// What was taken in of every producer, to be compared with what the log holds.
+    #[must_use]
+    pub fn applied(&self) -> &BTreeMap<String, Tally> {
+        &self.applied
     }
 
     /// The bytes of the whole shard. The same state gives the same bytes.

@@ -64,6 +64,16 @@ impl AnalyzerError {
         }
     }
 
+    /// Whether the logs have to be opened again, by whoever opened them.
+    #[must_use]
+    pub fn needs_reopening(&self) -> bool {
+        match self {
+            Self::Log(why) => why.needs_reopening(),
+            Self::Publish(why) => why.needs_reopening(),
+            _ => false,
+        }
+    }
+
     /// Whether another analyzer has taken over: then nothing but starting again helps.
     #[must_use]
     pub fn is_fenced(&self) -> bool {

@@ -14,4 +14,4 @@ mod partition;
 mod service;
 
 pub use error::AnalyzerError;
-pub use service::{Analyzer, Options, StepReport};
+pub use service::{Analyzer, Options, Parts, StepReport};

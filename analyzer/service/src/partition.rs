@@ -6,7 +6,7 @@ use std::time::Duration;
 use metrics::counter;
 use tracing::{debug, error, warn};
 use weir_engine::{Context, Folded, Judged, STATE_FORMAT, Shard};
-use weir_outbox::Logs;
+use weir_outbox::{Logs, Publisher, after_gap};
 use weir_runtime::telemetry;
 use weir_schemas::decision::Verdict;
 use weir_schemas::event::CloudEvent;
@@ -14,10 +14,9 @@ use weir_schemas::identity::{JobKey, RunId};
 use weir_schemas::records::record::Body;
 use weir_schemas::wire;
 use weir_store::{Checkpoint, Commit, DecisionWrite, Lease, OutboxWrite, Store};
-use weir_streams::{LogError, LogReader, LogWriter, Record, StoredPosition};
+use weir_streams::{LogReader, LogWriter, Record, StoredPosition};
 
 use crate::AnalyzerError;
-use crate::service::OWNER;
 
 /// One partition and the shard of jobs that it carries.
 pub struct Partition {
@@ -26,7 +25,10 @@ pub struct Partition {
     pub store: Store,
     pub shard: Shard,
     pub reader: Box<dyn LogReader>,
-    pub writer: Box<dyn LogWriter>,
+    writer: Option<Box<dyn LogWriter>>,
+    pub publisher: Publisher,
+    /// Sequence of the next record about what people said.
+    pub control_sequence: u64,
     incarnation: String,
     pending: Pending,
     last_commit_ms: i64,
@@ -66,8 +68,8 @@ impl Partition {
         let from = match position.map(|stored| info.resume(&stored)) {
             Some(Ok(position)) => position,
             Some(Err(why)) => {
-                error!(shard = name, %why, "the log is not the one that the state was read from; reading it from its head");
-                counter!(telemetry::LOG_BYTES_LOST, "log" => "metrics", "reason" => "other_incarnation").increment(0);
+                error!(shard = name, code = why.code(), %why, "the log is not the one that the state was read from; reading it from its head");
+                counter!(telemetry::LOG_GAPS, "log" => info.name.clone(), "reason" => "other_incarnation").increment(1);
                 logs.metrics.head(number).await?
             }
             None => logs.metrics.head(number).await?,
@@ -77,7 +79,10 @@ impl Partition {
             store: store.clone(),
             shard,
             reader: logs.metrics.reader(number, from).await?,
-            writer: logs.metrics.writer(number, OWNER).await?,
+            writer: None,
+            publisher: Publisher::new(store.clone(), name, logs.clone()),
+            // Epochs rise with every change of hands, on whichever machine: no clock has to.
+            control_sequence: lease.epoch << 32,
             incarnation: info.incarnation.to_string(),
             pending: Pending::default(),
             last_commit_ms: now_ms,
@@ -89,11 +94,11 @@ impl Partition {
     pub async fn read(&mut self, logs: &Logs, at_most: usize) -> Result<u64, AnalyzerError> {
         let records = match self.reader.read(at_most, Duration::ZERO).await {
             Ok(records) => records,
-            Err(gap @ (LogError::Truncated { .. } | LogError::Corrupt { .. } | LogError::BeyondTail { .. })) => {
-                self.go_on_after(logs, &gap).await?;
+            Err(failed) => {
+                let to = after_gap(logs.metrics.as_ref(), self.number, failed).await?;
+                self.reader.seek(to);
                 Vec::new()
             }
-            Err(why) => return Err(why.into()),
         };
         let mut count = 0;
         for record in records {
@@ -102,19 +107,6 @@ impl Partition {
         }
         self.pending.records += count;
         Ok(count)
-    }
-
-    /// A gap in the log is told and counted, and never stops the reading.
-    async fn go_on_after(&mut self, logs: &Logs, gap: &LogError) -> Result<(), AnalyzerError> {
-        let (to, reason, lost) = match gap {
-            LogError::Truncated { head, lost, .. } => (*head, "truncated", lost.bytes.unwrap_or(0)),
-            LogError::Corrupt { resume, lost_bytes, .. } => (*resume, "corrupt", *lost_bytes),
-            _ => (logs.metrics.head(self.number).await?, "beyond_tail", 0),
-        };
-        error!(partition = self.number, code = gap.code(), %gap, "a gap in the metrics stream; reading on after it");
-        counter!(telemetry::LOG_BYTES_LOST, "log" => "metrics", "reason" => reason).increment(lost);
-        self.reader.seek(to);
-        Ok(())
     }
 
     async fn take_in(&mut self, logs: &Logs, stored: Record) -> Result<(), AnalyzerError> {
@@ -170,7 +162,7 @@ impl Partition {
             let encode = |why: serde_json::Error| AnalyzerError::Encode { what: "a decision", why: why.to_string() };
             let event = CloudEvent::of_decision(&decision).map_err(encode)?;
             let bytes = serde_json::to_vec(&event).map_err(encode)?;
-            self.pending.outbox.push(logs.event(OWNER, &job.to_string(), bytes));
+            self.pending.outbox.push(logs.event(&self.lease.name, &job.to_string(), bytes));
             self.pending.urgent = true;
         } else if let Some(older) = self.pending.decisions.iter().position(|it| !it.changed && it.decision.job == *job)
         {
@@ -178,6 +170,18 @@ impl Partition {
             self.pending.decisions.remove(older);
         }
         self.pending.decisions.push(DecisionWrite { decision, changed });
+        Ok(())
+    }
+
+    /// Appends a record to the partition that is read here.
+    pub async fn append(&mut self, logs: &Logs, record: &[u8], now_ms: i64) -> Result<(), AnalyzerError> {
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => logs.metrics.writer(self.number, &self.lease.name).await?,
+        };
+        // One that has failed is not used again.
+        writer.append(record, now_ms).await?;
+        self.writer = Some(writer);
         Ok(())
     }
 

@@ -6,21 +6,16 @@ use metrics::gauge;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use weir_outbox::{Logs, Publisher};
-use weir_runtime::{Backoff, Clock, telemetry};
+use weir_outbox::Logs;
+use weir_placement::{Holder, Item, Member};
+use weir_runtime::{Backoff, Clock, Pulse, telemetry};
 use weir_schemas::control::PolicyBook;
-use weir_store::Store;
+use weir_store::{Lease, Store};
+use weir_streams::partition_of;
 
 use crate::AnalyzerError;
 use crate::control;
 use crate::partition::{Partition, shard_name};
-
-/// Whose outbox rows these are, and whose records.
-pub(crate) const OWNER: &str = "analyzer";
-/// How long a partition is held without being heard of, in milliseconds: a take-over is done within 15 s of a kill.
-const LEASE_MS: i64 = 9_000;
-/// Leases are renewed this often, in milliseconds.
-const RENEW_MS: i64 = 3_000;
 
 /// The analyzer's section of the configuration.
 #[derive(Debug, Clone, Deserialize)]
@@ -66,6 +61,24 @@ pub struct StepReport {
     pub published: u64,
 }
 
+/// What the analyzer is put together from.
+pub struct Parts {
+    /// The control database.
+    pub store: Store,
+    /// The logs.
+    pub logs: Logs,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Policies and modes of the configuration.
+    pub book: PolicyBook,
+    /// Names this process and no other, also none after a restart.
+    pub owner: String,
+    /// Tags that this instance carries.
+    pub tags: Vec<String>,
+    /// Where it says how it is.
+    pub pulse: Pulse,
+}
+
 /// Reads the metrics stream, decides, commits, publishes.
 pub struct Analyzer {
     options: Options,
@@ -74,64 +87,48 @@ pub struct Analyzer {
     clock: Arc<dyn Clock>,
     book: PolicyBook,
     owner: String,
+    pulse: Pulse,
+    holder: Holder,
     partitions: Vec<Partition>,
-    publisher: Publisher,
-    renewed_ms: i64,
     /// The revision of what people said that was handed on last.
     heard: Option<u64>,
     /// Jobs that were known then.
     jobs: usize,
-    control_sequence: u64,
 }
 
 impl Analyzer {
-    /// An analyzer that owns nothing yet. `owner` names this process and no other, also none after a restart.
+    /// An analyzer that owns nothing yet.
     #[must_use]
-    pub fn new(
-        options: Options,
-        store: Store,
-        logs: Logs,
-        clock: Arc<dyn Clock>,
-        book: PolicyBook,
-        owner: String,
-    ) -> Self {
-        let publisher = Publisher::new(store.clone(), OWNER, logs.clone());
-        let control_sequence = u64::try_from(clock.now_ms()).unwrap_or(0) << 10;
-        Self {
-            options,
-            store,
-            logs,
-            clock,
-            book,
-            owner,
-            partitions: Vec::new(),
-            publisher,
-            renewed_ms: i64::MIN,
-            heard: None,
-            jobs: 0,
-            control_sequence,
-        }
+    pub fn new(options: Options, parts: Parts) -> Self {
+        let Parts { store, logs, clock, book, owner, tags, pulse } = parts;
+        let holder = Holder::new(store.clone(), Member { role: "analyzer", id: owner.clone(), tags });
+        let partitions = Vec::new();
+        Self { options, store, logs, clock, book, owner, pulse, holder, partitions, heard: None, jobs: 0 }
     }
 
     /// Goes on until it is told to stop; then it commits once more. A pass that fails is tried again, later and later.
     ///
     /// # Errors
-    /// Only what trying again cannot mend: committed state that cannot be read.
+    /// Only what trying again cannot mend: committed state that cannot be read, a log that has to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), AnalyzerError> {
         let mut backoff = Backoff::new(200, 10_000);
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(report) => {
                     backoff.succeeded();
+                    self.pulse.well();
                     if report == StepReport::default() { self.options.poll_ms } else { 1 }
                 }
                 Err(hopeless @ (AnalyzerError::State { .. } | AnalyzerError::NewerState { .. })) => {
                     return Err(hopeless);
                 }
+                Err(why) if why.needs_reopening() => return Err(why),
                 Err(why) => {
                     if why.is_fenced() {
                         self.partitions.clear();
+                        self.holder.hurry();
                     }
+                    self.pulse.failed(&why);
                     let pause_ms = backoff.failed();
                     warn!(code = why.code(), %why, pause_ms, "a pass of the analyzer failed; trying again");
                     pause_ms
@@ -145,14 +142,17 @@ impl Analyzer {
 
     /// Commits what is not committed, publishes it, and gives the leases back.
     async fn finish(&mut self) -> Result<(), AnalyzerError> {
+        for partition in std::mem::take(&mut self.partitions) {
+            self.put_in_order(partition).await?;
+        }
+        Ok(self.holder.leave().await?)
+    }
+
+    /// Commits and publishes what a partition has left.
+    async fn put_in_order(&mut self, mut partition: Partition) -> Result<(), AnalyzerError> {
         let now_ms = self.clock.now_ms();
-        for partition in &mut self.partitions {
-            partition.commit_if_due(&self.logs, now_ms, 0).await?;
-        }
-        self.publisher.publish(now_ms).await?;
-        for partition in self.partitions.drain(..) {
-            self.store.release_lease(&partition.lease).await?;
-        }
+        partition.commit_if_due(&self.logs, now_ms, 0).await?;
+        partition.publisher.publish(self.clock.as_ref(), self.holder.trusted_until_ms()).await?;
         Ok(())
     }
 
@@ -167,54 +167,69 @@ impl Analyzer {
             report.records += partition.read(&self.logs, self.options.batch_records).await?;
         }
         self.hear_people().await?;
-        let mut committed = false;
+        let until_ms = self.holder.trusted_until_ms();
+        let clock = Arc::clone(&self.clock);
         for partition in &mut self.partitions {
-            let now_ms = self.clock.now_ms();
-            committed |= partition.commit_if_due(&self.logs, now_ms, self.options.commit_every_ms).await?;
-        }
-        if committed || report.records == 0 {
-            report.published = self.publisher.publish(self.clock.now_ms()).await?;
+            let committed = partition.commit_if_due(&self.logs, clock.now_ms(), self.options.commit_every_ms).await?;
+            if committed || report.records == 0 {
+                report.published += partition.publisher.publish(clock.as_ref(), until_ms).await?;
+            }
         }
         Ok(report)
     }
 
-    /// Takes partitions that are free, and renews the leases of those that it has.
+    /// Renews the leases where that is due, takes the partitions that are this instance's, and gives up those that are not.
     async fn hold_partitions(&mut self) -> Result<(), AnalyzerError> {
-        let now_ms = self.clock.now_ms();
-        if now_ms - RENEW_MS < self.renewed_ms {
+        let now_ms = self.clock.monotonic_ms();
+        if !self.holder.is_due(now_ms) {
             return Ok(());
         }
-        let mut kept = Vec::new();
-        for mut partition in self.partitions.drain(..) {
-            match self.store.renew_lease(&partition.lease, LEASE_MS).await? {
-                Some(lease) => {
-                    partition.lease = lease;
-                    kept.push(partition);
-                }
-                None => {
-                    warn!(partition = partition.number, "the lease of a partition was lost; its state is read again")
-                }
+        let items = self.items().await?;
+        self.holder.turn(&items, now_ms).await?;
+        let holder = &self.holder;
+        // A lease of another epoch was lost meanwhile: what was read under the old one is read again.
+        self.partitions.retain(|it| holder.of(&it.lease.name).is_some_and(|lease| lease.epoch == it.lease.epoch));
+        for name in self.holder.surplus() {
+            if let Some(index) = self.partitions.iter().position(|it| it.lease.name == name) {
+                let partition = self.partitions.swap_remove(index);
+                self.put_in_order(partition).await?;
             }
+            self.holder.release(&name).await?;
         }
-        self.partitions = kept;
-        for number in 0..self.logs.metrics.info().partitions {
-            if self.partitions.iter().any(|partition| partition.number == number) {
-                continue;
-            }
-            if let Some(lease) = self.store.acquire_lease(&shard_name(number), &self.owner, LEASE_MS).await? {
-                let partition = Partition::take(&self.store, &self.logs, number, lease, now_ms).await?;
-                info!(
-                    partition = number,
-                    epoch = partition.lease.epoch,
-                    jobs = partition.shard.jobs.len(),
-                    "took a partition"
-                );
-                self.partitions.push(partition);
-                self.heard = None;
-            }
+        let missing = |lease: &&Lease| !self.partitions.iter().any(|it| it.lease.name == lease.name);
+        let gained: Vec<Lease> = self.holder.held().filter(missing).cloned().collect();
+        for lease in gained {
+            self.take(lease).await?;
         }
-        self.renewed_ms = now_ms;
         Ok(())
+    }
+
+    async fn take(&mut self, lease: Lease) -> Result<(), AnalyzerError> {
+        let numbers = 0..self.logs.metrics.info().partitions;
+        let Some(number) = numbers.into_iter().find(|number| shard_name(*number) == lease.name) else { return Ok(()) };
+        let now_ms = self.clock.now_ms();
+        let partition = Partition::take(&self.store, &self.logs, number, lease, now_ms).await?;
+        let (epoch, jobs) = (partition.lease.epoch, partition.shard.jobs.len());
+        info!(partition = number, epoch, jobs, owner = self.owner, "took a partition");
+        self.partitions.push(partition);
+        self.partitions.sort_by_key(|partition| partition.number);
+        self.heard = None;
+        Ok(())
+    }
+
+    /// The partitions, each asking for the tags that any of its jobs asks for.
+    async fn items(&self) -> Result<Vec<Item>, AnalyzerError> {
+        let partitions = self.logs.metrics.info().partitions;
+        let mut items: Vec<Item> = (0..partitions).map(|number| Item::plain(shard_name(number))).collect();
+        if self.book.asks_for_tags() {
+            for row in self.store.jobs().await? {
+                let number = partition_of(&row.job.to_string(), partitions);
+                if let Some(item) = usize::try_from(number).ok().and_then(|index| items.get_mut(index)) {
+                    item.wants.extend(self.book.entry(&row.job).tags.iter().cloned());
+                }
+            }
+        }
+        Ok(items)
     }
 
     /// Hands on what people have said, as records on the partitions of the jobs that it is about.
@@ -228,10 +243,10 @@ impl Analyzer {
         let now_ms = self.clock.now_ms();
         for partition in &mut self.partitions {
             for (job, control) in control::news(&partition.shard, &self.book, &said) {
-                self.control_sequence += 1;
-                let producer = format!("control/{}", self.owner);
-                let record = control::record(&producer, self.control_sequence, now_ms, &job, &control)?;
-                partition.writer.append(&record, now_ms).await?;
+                partition.control_sequence += 1;
+                let producer = format!("control/{}", partition.lease.name);
+                let record = control::record(&producer, partition.control_sequence, now_ms, &job, &control)?;
+                partition.append(&self.logs, &record, now_ms).await?;
             }
         }
         gauge!(telemetry::FROZEN).set(if said.frozen { 1.0 } else { 0.0 });

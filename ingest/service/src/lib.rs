@@ -25,4 +25,4 @@ pub use collector::{Collector, Producer};
 pub use contact::{FirstContact, JobContact, first_contact};
 pub use options::{ClusterSpec, Options};
 pub use report::{Refusal, RoundReport};
-pub use sink::{LogSink, RecordSink, SinkError};
+pub use sink::{Drain, LogSink, RecordSink, SinkError};

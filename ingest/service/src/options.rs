@@ -29,8 +29,9 @@ pub struct Options {
     pub longest_pause_ms: i64,
     /// Largest part of a metric batch, in bytes before compression.
     pub part_bytes: usize,
-    /// Records that are kept in memory while the log does not take them; beyond that the oldest are dropped and counted.
-    pub spill_records: usize,
+    /// Bytes of records, before compression, that are kept in memory for each cluster while the log does not take them; beyond
+    /// that the oldest are dropped and counted.
+    pub spill_bytes: usize,
 }
 
 impl Default for Options {
@@ -45,7 +46,7 @@ impl Default for Options {
             facts_every_ms: 600_000,
             longest_pause_ms: 60_000,
             part_bytes: 700_000,
-            spill_records: 1_000,
+            spill_bytes: 64 << 20,
         }
     }
 }
@@ -72,7 +73,7 @@ impl Options {
         for (name, value, least) in [
             ("concurrency", self.concurrency, 1),
             ("part_bytes", self.part_bytes, 10_000),
-            ("spill_records", self.spill_records, 1),
+            ("spill_bytes", self.spill_bytes, 1),
         ] {
             if value < least {
                 found.push(format!("{name} = {value} must be at least {least}"));

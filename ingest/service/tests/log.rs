@@ -53,7 +53,7 @@ async fn a_record_that_is_too_large_is_refused_for_good() {
     let log: Arc<dyn Log> = Arc::new(MemoryLog::new(options));
     let mut sink = LogSink::new(log, sim.clock.join(), "ingest-1");
     let job: String = (0..500).map(|number| char::from_u32(0x4e00 + number * 7).unwrap()).collect();
-    let refused = sink.write(vec![Record { job, ..Record::default() }]).await.unwrap_err();
+    let refused = sink.write(&[Record { job, ..Record::default() }]).await.unwrap_err();
     assert!(!refused.retryable && refused.why.starts_with("WR0211"), "{refused:?}");
-    sink.write(vec![Record { job: "a/b/c".into(), ..Record::default() }]).await.unwrap();
+    sink.write(&[Record { job: "a/b/c".into(), ..Record::default() }]).await.unwrap();
 }

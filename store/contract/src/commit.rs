@@ -112,7 +112,7 @@ pub(crate) async fn what_is_published_leaves_the_outbox_of_its_owner_alone(homes
     let home = homes.fresh().await;
     let writes = (0..5).map(|n| new(hold(&job("orders"), &format!("d{n}"), n))).collect();
     let mut both = commit(1, "s", writes);
-    both.outbox[2].owner = "actuator";
+    both.outbox[2].owner = "actuator".into();
     home.store.commit(&both).await.unwrap();
     let rows = home.store.outbox("analyzer", 3).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.payload.as_slice()).collect::<Vec<_>>(), [b"d0", b"d1", b"d3"]);

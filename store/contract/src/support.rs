@@ -86,7 +86,7 @@ pub fn commit(epoch: u64, state: &str, decisions: Vec<DecisionWrite>) -> Commit 
 #[must_use]
 pub fn publish(payload: &str) -> OutboxWrite {
     OutboxWrite {
-        owner: "analyzer",
+        owner: "analyzer".into(),
         log: "decisions".into(),
         partition: 3,
         key: job("orders").to_string(),

@@ -3,6 +3,10 @@
 //! A commit writes what follows from it into the outbox, in its own transaction. [`Publisher::publish`] appends the rows to their
 //! logs and removes them after the append was acknowledged. A crash in between appends a row again; readers recognise it by the
 //! producer (the outbox's owner) and the sequence (the row's), or by the id of its event.
+//!
+//! [`Logs`] are the two logs of an installation; [`after_gap`] says where reading them goes on when something is missing.
+
+mod gap;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,12 +14,14 @@ use std::sync::Arc;
 
 use metrics::{counter, gauge};
 use thiserror::Error;
-use weir_runtime::telemetry;
+use weir_runtime::{Clock, telemetry};
 use weir_schemas::records::Record;
 use weir_schemas::records::record::Body;
 use weir_schemas::wire::{self, WireError};
 use weir_store::{OutboxRow, OutboxWrite, Store, StoreError};
 use weir_streams::{Log, LogError, LogWriter, partition_of};
+
+pub use gap::after_gap;
 
 /// Name of the log that carries what the analyzer's state depends on.
 pub const METRICS: &str = "metrics";
@@ -36,16 +42,16 @@ pub struct Logs {
 impl Logs {
     /// A row for the log of events. `event` is a CloudEvent as JSON.
     #[must_use]
-    pub fn event(&self, owner: &'static str, job: &str, event: Vec<u8>) -> OutboxWrite {
+    pub fn event(&self, owner: &str, job: &str, event: Vec<u8>) -> OutboxWrite {
         let partition = partition_of(job, self.events.info().partitions);
-        OutboxWrite { owner, log: EVENTS.into(), partition, key: job.into(), payload: event }
+        OutboxWrite { owner: owner.into(), log: EVENTS.into(), partition, key: job.into(), payload: event }
     }
 
     /// A row for the log of metrics that tells the analyzer of an outcome. `outcome` is an outcome as JSON.
     #[must_use]
-    pub fn outcome(&self, owner: &'static str, job: &str, outcome: Vec<u8>) -> OutboxWrite {
+    pub fn outcome(&self, owner: &str, job: &str, outcome: Vec<u8>) -> OutboxWrite {
         let partition = partition_of(job, self.metrics.info().partitions);
-        OutboxWrite { owner, log: METRICS.into(), partition, key: job.into(), payload: outcome }
+        OutboxWrite { owner: owner.into(), log: METRICS.into(), partition, key: job.into(), payload: outcome }
     }
 }
 
@@ -66,59 +72,82 @@ pub enum PublishError {
 /// Publishes the rows of one owner.
 pub struct Publisher {
     store: Store,
-    owner: &'static str,
+    owner: String,
     logs: Logs,
     writers: BTreeMap<(String, u32), Box<dyn LogWriter>>,
+}
+
+impl PublishError {
+    /// Whether the log has to be opened again.
+    #[must_use]
+    pub fn needs_reopening(&self) -> bool {
+        matches!(self, Self::Log(why) if why.needs_reopening())
+    }
 }
 
 impl Publisher {
     /// Publishes what `owner` leaves in the outbox of `store`.
     #[must_use]
-    pub fn new(store: Store, owner: &'static str, logs: Logs) -> Self {
-        Self { store, owner, logs, writers: BTreeMap::new() }
+    pub fn new(store: Store, owner: impl Into<String>, logs: Logs) -> Self {
+        Self { store, owner: owner.into(), logs, writers: BTreeMap::new() }
     }
 
-    /// Publishes everything that waits, and says how much it was.
+    /// Publishes everything that waits, and says how much it was. Begins nothing after `until_ms` of the monotonic clock: whoever
+    /// has stalled past its lease must not publish what another publishes now.
     ///
     /// # Errors
     /// The first failure; what waits is tried again by the next call.
-    pub async fn publish(&mut self, now_ms: i64) -> Result<u64, PublishError> {
+    pub async fn publish(&mut self, clock: &dyn Clock, until_ms: i64) -> Result<u64, PublishError> {
+        let now_ms = clock.now_ms();
         let mut done = 0;
         loop {
-            let rows = self.store.outbox(self.owner, AT_ONCE).await?;
-            gauge!(telemetry::OUTBOX, "owner" => self.owner).set(weir_schemas::num::float_len(rows.len()));
+            let rows = self.store.outbox(&self.owner, AT_ONCE).await?;
+            gauge!(telemetry::OUTBOX, "owner" => self.owner.clone()).set(weir_schemas::num::float_len(rows.len()));
             let Some(last) = rows.last().map(|row| row.sequence) else { return Ok(done) };
+            // The rows of a partition go out together, in their order; nothing depends on the order between partitions.
+            let mut partitions: BTreeMap<(String, u32), Vec<Vec<u8>>> = BTreeMap::new();
             for row in &rows {
-                self.append(row, now_ms).await?;
-                done += 1;
+                let bytes = self.bytes(row, now_ms)?;
+                partitions.entry((row.log.clone(), row.partition)).or_default().push(bytes);
             }
-            self.store.published(self.owner, last).await?;
+            for (to, payloads) in partitions {
+                if clock.monotonic_ms() >= until_ms {
+                    return Ok(done);
+                }
+                self.append(to, &payloads, now_ms).await?;
+            }
+            self.store.published(&self.owner, last).await?;
+            done += u64::try_from(rows.len()).unwrap_or(u64::MAX);
         }
     }
 
-    async fn append(&mut self, row: &OutboxRow, now_ms: i64) -> Result<(), PublishError> {
-        let bytes = if row.log == METRICS { wire::encode(&self.record(row, now_ms))? } else { row.payload.clone() };
-        let key = (row.log.clone(), row.partition);
-        let writer = match self.writers.entry(key.clone()) {
+    async fn append(&mut self, to: (String, u32), payloads: &[Vec<u8>], now_ms: i64) -> Result<(), PublishError> {
+        let name = to.0.clone();
+        let writer = match self.writers.entry(to.clone()) {
             Entry::Occupied(open) => open.into_mut(),
             Entry::Vacant(slot) => {
-                let log = if row.log == METRICS { &self.logs.metrics } else { &self.logs.events };
-                slot.insert(log.writer(row.partition, self.owner).await?)
+                let log = if name == METRICS { &self.logs.metrics } else { &self.logs.events };
+                slot.insert(log.writer(to.1, &self.owner).await?)
             }
         };
-        if let Err(why) = writer.append(&bytes, now_ms).await {
+        let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+        if let Err(why) = writer.append_batch(&payloads, now_ms).await {
             // Whatever is wrong with this writer, the next try begins with a new one.
-            self.writers.remove(&key);
+            self.writers.remove(&to);
             return Err(why.into());
         }
-        counter!(telemetry::LOG_APPENDS, "log" => row.log.clone()).increment(1);
+        counter!(telemetry::LOG_APPENDS, "log" => name).increment(u64::try_from(payloads.len()).unwrap_or(u64::MAX));
         Ok(())
+    }
+
+    fn bytes(&self, row: &OutboxRow, now_ms: i64) -> Result<Vec<u8>, WireError> {
+        if row.log == METRICS { wire::encode(&self.record(row, now_ms)) } else { Ok(row.payload.clone()) }
     }
 
     /// The record that tells of an outcome.
     fn record(&self, row: &OutboxRow, now_ms: i64) -> Record {
         Record {
-            producer: self.owner.into(),
+            producer: self.owner.clone(),
             sequence: u64::try_from(row.sequence).unwrap_or(0),
             time_ms: now_ms,
             job: row.key.clone(),
@@ -164,14 +193,13 @@ mod tests {
             now_ms: 1,
         };
         store.commit(&commit).await.unwrap();
+        let clock = weir_runtime::RealClock::new();
         let mut publisher = Publisher::new(store, "analyzer", logs.clone());
-        assert_eq!(publisher.publish(7).await.unwrap(), 3);
-        assert_eq!(publisher.publish(8).await.unwrap(), 0);
+        assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
+        assert_eq!(publisher.publish(&clock, i64::MAX).await.unwrap(), 3);
+        assert_eq!(publisher.publish(&clock, i64::MAX).await.unwrap(), 0);
         assert_eq!(read(&logs.events, events_at).await, [b"first".to_vec(), b"second".to_vec()]);
         let told = wire::decode(&read(&logs.metrics, metrics_at).await[0]).unwrap();
-        assert_eq!(
-            (told.producer.as_str(), told.time_ms, told.body),
-            ("analyzer", 7, Some(Body::OutcomeJson(b"{}".to_vec())))
-        );
+        assert_eq!((told.producer.as_str(), told.body), ("analyzer", Some(Body::OutcomeJson(b"{}".to_vec()))));
     }
 }

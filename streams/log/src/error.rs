@@ -303,6 +303,12 @@ impl LogError {
         )
     }
 
+    /// Whether the log has to be opened again before anything works: what was asked is not at fault, the log is.
+    #[must_use]
+    pub fn needs_reopening(&self) -> bool {
+        matches!(self, Self::Lost { .. } | Self::Poisoned { .. } | Self::Closed { .. })
+    }
+
     /// Wraps what the operating system said about a file.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();

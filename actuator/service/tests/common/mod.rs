@@ -13,7 +13,7 @@ use weir_actuator::{Actuator, Options, Parts};
 use weir_drivers::{Driver, FlinkRest, FlinkRestOptions};
 use weir_flink::{CallError, FlinkApi, FlinkClient, Request, Response};
 use weir_outbox::Logs;
-use weir_runtime::Clock;
+use weir_runtime::{Clock, Health};
 use weir_schemas::control::{Mode, PolicyBook, PolicyEntry};
 use weir_schemas::decision::{Decision, Direction, Disposition, Parent, Plan, PlannedVertex, Verdict};
 use weir_schemas::event::{CloudEvent, TYPE_OUTCOME};
@@ -106,7 +106,7 @@ impl Rig {
             (name.to_owned(), Arc::new(InProcess { now, cluster, faults, puts: AtomicU64::new(0) }))
         });
         let policy = Policy { settle_deadline_ms: 30_000, verify_for_ms: 3_000, ..Policy::default() };
-        let default = PolicyEntry { jobs: String::new(), mode: Mode::Auto, policy };
+        let default = PolicyEntry { mode: Mode::Auto, policy, ..PolicyEntry::default() };
         let rig = Self {
             store,
             logs: Logs { metrics: log(), events: log() },
@@ -148,7 +148,10 @@ impl Rig {
                 book: self.book.clone(),
                 drivers: self.clusters.iter().map(|(name, api)| (name.clone(), driver(api))).collect(),
                 clock,
+                wants: BTreeMap::new(),
                 owner: format!("process {}", self.owners.fetch_add(1, Ordering::SeqCst)),
+                tags: Vec::new(),
+                pulse: Health::unwatched().service("the actuator"),
             },
         )
     }

@@ -21,7 +21,7 @@ use crate::cluster::{Facts, read_facts};
 use crate::once::Once;
 use crate::options::{ClusterSpec, Options};
 use crate::report::RoundReport;
-use crate::sink::{Outbox, RecordSink};
+use crate::sink::{Drain, Outbox, RecordSink};
 use crate::watched::Watched;
 
 /// Who writes the records.
@@ -82,7 +82,7 @@ impl Collector {
         producer: Producer,
     ) -> Self {
         Self {
-            outbox: Outbox::new(sink, options.spill_records),
+            outbox: Outbox::new(&spec.name, sink, options.spill_bytes),
             permits: Arc::new(Semaphore::new(options.concurrency.max(1))),
             backoff: Backoff::new(2 * QUICKEST_MS, options.longest_pause_ms),
             spec,
@@ -101,6 +101,12 @@ impl Collector {
             once: Once::default(),
             sink_once: Once::default(),
         }
+    }
+
+    /// Hands its records over in the background from now on, so that a log that stalls does not keep it from collecting. `None` if
+    /// it does already. Whoever gets the result has to run it.
+    pub fn in_background(&mut self) -> Option<Drain> {
+        self.outbox.in_background()
     }
 
     /// Round after round until `stop` is cancelled, which takes effect at once, whatever is waited for.

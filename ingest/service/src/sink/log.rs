@@ -26,11 +26,13 @@ impl LogSink {
         Self { log, clock, producer: producer.into(), writers: BTreeMap::new() }
     }
 
-    async fn append(&mut self, records: Vec<Record>) -> Result<(), SinkError> {
+    async fn append(&mut self, records: &[Record]) -> Result<(), SinkError> {
         let partitions = self.log.info().partitions;
         let mut payloads: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
         for record in records {
-            let bytes = wire::encode(&record).map_err(|why| SinkError { why: why.to_string(), retryable: true })?;
+            // Only its own content can be at fault: it would be no different the next time.
+            let refused = |why: wire::WireError| SinkError { why: why.to_string(), retryable: false, reopen: false };
+            let bytes = wire::encode(record).map_err(refused)?;
             payloads.entry(partition_of(&record.job, partitions)).or_default().push(bytes);
         }
         for (partition, payloads) in payloads {
@@ -51,17 +53,19 @@ impl LogSink {
             let writer = self.log.writer(partition, &self.producer).await.map_err(|why| failed(&why))?;
             self.writers.insert(partition, writer);
         }
-        let missing = || SinkError { why: format!("no writer for partition {partition}"), retryable: true };
+        let missing = || SinkError { why: format!("no writer for partition {partition}"), retryable: true, reopen: false };
         self.writers.get_mut(&partition).ok_or_else(missing)
     }
 }
 
 fn failed(why: &LogError) -> SinkError {
-    SinkError { why: why.to_string(), retryable: !matches!(why, LogError::RecordTooLarge { .. }) }
+    // Whatever else is wrong with the log, it is not the record's fault: nothing is given up for it.
+    let retryable = !matches!(why, LogError::RecordTooLarge { .. });
+    SinkError { why: why.to_string(), retryable, reopen: why.needs_reopening() }
 }
 
 impl RecordSink for LogSink {
-    fn write<'a>(&'a mut self, records: Vec<Record>) -> BoxFuture<'a, Result<(), SinkError>> {
+    fn write<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), SinkError>> {
         Box::pin(self.append(records))
     }
 }

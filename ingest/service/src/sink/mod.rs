@@ -8,6 +8,7 @@ use thiserror::Error;
 use weir_schemas::records::Record;
 
 pub use log::LogSink;
+pub use outbox::Drain;
 pub(crate) use outbox::Outbox;
 
 /// Takes records and keeps them.
@@ -17,7 +18,7 @@ pub trait RecordSink: Send {
     ///
     /// # Errors
     /// If not all are known to be durable.
-    fn write<'a>(&'a mut self, records: Vec<Record>) -> BoxFuture<'a, Result<(), SinkError>>;
+    fn write<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), SinkError>>;
 }
 
 /// Records were not, or not all, written.
@@ -28,4 +29,6 @@ pub struct SinkError {
     pub why: String,
     /// Whether the same records may be taken later.
     pub retryable: bool,
+    /// Whether the log has to be opened again, by whoever opened it.
+    pub reopen: bool,
 }

@@ -1,72 +1,241 @@
-//! Records on their way to the sink.
+//! Records on their way to the log.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::warn;
+use metrics::{counter, gauge};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+use weir_runtime::{Backoff, Clock, Pulse, telemetry};
+use weir_schemas::num::float_len;
 use weir_schemas::records::Record;
+use weir_schemas::wire;
 
 use super::{RecordSink, SinkError};
 
-/// Holds records until the sink has taken them. It is bounded: what is oldest goes first, and is counted.
+/// Records that are handed to the sink at once.
+const AT_ONCE: usize = 64;
+/// How long records that are left may take once everything stops, in milliseconds.
+const LAST_MS: i64 = 2_000;
+
+/// Holds records until the log has taken them. It is bounded: what is oldest goes first, and is counted.
+///
+/// It is emptied by a [`Drain`]: within [`Outbox::flush`], or in the background, so that a log that stalls does not keep the
+/// collector from collecting.
 pub(crate) struct Outbox {
+    queue: Arc<Queue>,
+    drain: Option<Drain>,
+}
+
+/// Hands the records of a collector to its sink.
+pub struct Drain {
+    queue: Arc<Queue>,
     sink: Box<dyn RecordSink>,
+    /// Taken out of the queue and not acknowledged yet.
+    in_flight: Vec<Record>,
+}
+
+/// What the two share.
+struct Queue {
+    cluster: String,
+    most_bytes: usize,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
     waiting: VecDeque<Record>,
-    most: usize,
+    /// Of all records, those in flight included.
+    bytes: usize,
     dropped: u64,
+    /// Nothing will be added any more.
+    closed: bool,
+}
+
+impl Queue {
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = act(&mut state);
+        gauge!(telemetry::SPILL_BYTES, "cluster" => self.cluster.clone()).set(float_len(state.bytes));
+        done
+    }
+
+    fn count_dropped(&self, records: usize, reason: &'static str) {
+        let records = u64::try_from(records).unwrap_or(u64::MAX);
+        self.with(|state| state.dropped += records);
+        counter!(telemetry::RECORDS_DROPPED, "cluster" => self.cluster.clone(), "reason" => reason).increment(records);
+    }
 }
 
 impl Outbox {
-    pub(crate) fn new(sink: Box<dyn RecordSink>, most: usize) -> Self {
-        Self { sink, waiting: VecDeque::new(), most, dropped: 0 }
+    /// Nothing waits yet. `most_bytes` is the most that may, before compression.
+    pub(crate) fn new(cluster: &str, sink: Box<dyn RecordSink>, most_bytes: usize) -> Self {
+        let (state, changed) = (Mutex::default(), Notify::new());
+        let queue = Arc::new(Queue { cluster: cluster.into(), most_bytes, state, changed });
+        let drain = Drain { queue: Arc::clone(&queue), sink, in_flight: Vec::new() };
+        Self { queue, drain: Some(drain) }
+    }
+
+    /// From now on the records are handed over by whoever runs the result.
+    pub(crate) fn in_background(&mut self) -> Option<Drain> {
+        self.drain.take()
     }
 
     pub(crate) fn push(&mut self, record: Record) {
-        self.waiting.push_back(record);
+        let bytes = wire::size(&record);
+        let excess = self.queue.with(|state| {
+            state.waiting.push_back(record);
+            state.bytes += bytes;
+            let mut excess = 0;
+            // What came just now stays, however large it is.
+            while state.bytes > self.queue.most_bytes && state.waiting.len() > 1 {
+                let Some(oldest) = state.waiting.pop_front() else { break };
+                state.bytes = state.bytes.saturating_sub(wire::size(&oldest));
+                excess += 1;
+            }
+            excess
+        });
+        if excess > 0 {
+            self.queue.count_dropped(excess, "spill_full");
+        }
     }
 
     /// Records that were given up since the start.
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
+        self.queue.with(|state| state.dropped)
     }
 
-    /// Writes all that waits; says how many records that were. What is not taken waits on, in its order.
+    /// Sees to it that all that waits is written; says how many records that were, if it did so itself. What is not taken waits
+    /// on, in its order.
     pub(crate) async fn flush(&mut self) -> Result<usize, SinkError> {
-        if self.waiting.is_empty() {
-            return Ok(0);
+        match &mut self.drain {
+            Some(drain) => drain.drain().await,
+            None => {
+                self.queue.changed.notify_one();
+                Ok(0)
+            }
         }
-        let records: Vec<Record> = self.waiting.iter().cloned().collect();
-        let count = records.len();
-        match self.sink.write(records).await {
-            Ok(()) => {
-                self.waiting.clear();
-                Ok(count)
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.queue.with(|state| state.closed = true);
+        self.queue.changed.notify_one();
+    }
+}
+
+impl Drain {
+    /// Hands records over as they come, until there will be no more. When all is told to stop, what is left has a moment.
+    ///
+    /// # Errors
+    /// If the log has to be opened again; what waited for it is counted as dropped.
+    pub async fn run(mut self, clock: Arc<dyn Clock>, pulse: Pulse, stop: CancellationToken) -> Result<(), SinkError> {
+        let mut backoff = Backoff::new(100, 5_000);
+        let done = async {
+            loop {
+                match self.drain().await {
+                    Ok(_) => {
+                        backoff.succeeded();
+                        pulse.well();
+                        if self.queue.with(|state| state.closed && state.waiting.is_empty()) {
+                            return Ok(());
+                        }
+                        // Woken now and then, so that the log is known to be well even if there is nothing to write.
+                        tokio::select! {
+                            () = self.queue.changed.notified() => {}
+                            () = clock.sleep_ms(10_000) => {}
+                        }
+                    }
+                    Err(why) if why.reopen => return Err(why),
+                    Err(why) => {
+                        pulse.failed(&why);
+                        let pause_ms = backoff.failed();
+                        warn!(cluster = self.queue.cluster, %why, pause_ms, "records wait for the log");
+                        clock.sleep_ms(pause_ms).await;
+                    }
+                }
             }
-            // What can never be taken would hold everything behind it up.
-            Err(why) if !why.retryable => {
-                let taken = self.one_by_one().await;
-                warn!(given_up = count - taken, why = why.why, "records were refused for good and are dropped");
-                Ok(taken)
+        };
+        let late = async {
+            stop.cancelled().await;
+            clock.sleep_ms(LAST_MS).await;
+        };
+        let ended = tokio::select! {
+            ended = done => ended,
+            () = late => Ok(()),
+        };
+        let left = self.in_flight.len() + self.queue.with(|state| std::mem::take(&mut state.waiting).len());
+        if left > 0 {
+            let reason = if ended.is_err() { "log_lost" } else { "stopped" };
+            warn!(cluster = self.queue.cluster, left, reason, "records are dropped");
+            self.queue.count_dropped(left, reason);
+        }
+        ended
+    }
+
+    /// Writes all that waits, and says how many records that were.
+    async fn drain(&mut self) -> Result<usize, SinkError> {
+        let mut taken = 0;
+        loop {
+            if self.in_flight.is_empty() {
+                self.in_flight = self.queue.with(|state| {
+                    let some = state.waiting.len().min(AT_ONCE);
+                    state.waiting.drain(..some).collect()
+                });
             }
-            Err(why) => {
-                let excess = self.waiting.len().saturating_sub(self.most);
-                self.waiting.drain(..excess);
-                self.dropped += u64::try_from(excess).unwrap_or(u64::MAX);
-                Err(why)
+            if self.in_flight.is_empty() {
+                return Ok(taken);
+            }
+            match self.sink.write(&self.in_flight).await {
+                Ok(()) => {
+                    taken += self.in_flight.len();
+                    self.acknowledged(self.in_flight.len());
+                    self.in_flight.clear();
+                }
+                // What can never be taken would hold everything behind it up.
+                Err(why) if !why.retryable && !why.reopen => taken += self.one_by_one().await?,
+                Err(why) => return Err(why),
             }
         }
     }
 
     /// Offers each record alone and drops those that are refused for good.
-    async fn one_by_one(&mut self) -> usize {
+    async fn one_by_one(&mut self) -> Result<usize, SinkError> {
         let mut taken = 0;
-        for record in std::mem::take(&mut self.waiting) {
-            match self.sink.write(vec![record.clone()]).await {
-                Ok(()) => taken += 1,
-                Err(why) if why.retryable => self.waiting.push_back(record),
-                Err(_) => self.dropped += 1,
+        while let Some(record) = self.in_flight.first() {
+            match self.sink.write(std::slice::from_ref(record)).await {
+                Ok(()) => {
+                    taken += 1;
+                    self.acknowledged(1);
+                }
+                Err(why) if why.retryable || why.reopen => return Err(why),
+                Err(why) => {
+                    warn!(job = record.job, sequence = record.sequence, %why, "a record is refused for good and dropped");
+                    self.queue.count_dropped(1, "refused");
+                    self.forget(1);
+                }
             }
+            self.in_flight.remove(0);
         }
-        taken
+        Ok(taken)
+    }
+
+    /// The first so many in flight are durable.
+    fn acknowledged(&self, count: usize) {
+        for record in self.in_flight.iter().take(count) {
+            debug!(producer = record.producer, sequence = record.sequence, "acknowledged");
+        }
+        let records = u64::try_from(count).unwrap_or(u64::MAX);
+        counter!(telemetry::RECORDS_ACKNOWLEDGED, "cluster" => self.queue.cluster.clone()).increment(records);
+        self.forget(count);
+    }
+
+    fn forget(&self, count: usize) {
+        let bytes: usize = self.in_flight.iter().take(count).map(wire::size).sum();
+        self.queue.with(|state| state.bytes = state.bytes.saturating_sub(bytes));
     }
 }
 
@@ -75,61 +244,101 @@ mod tests {
     use super::*;
     use futures::executor::block_on;
     use futures::future::BoxFuture;
-    use std::sync::{Arc, Mutex};
 
     #[derive(Default)]
-    struct State {
+    struct Seen {
         taken: Vec<u64>,
         full: bool,
+        lost: bool,
     }
 
     /// Refuses record 13 for good, and everything while it is full.
-    struct Moody(Arc<Mutex<State>>);
+    struct Moody(Arc<Mutex<Seen>>);
 
     impl RecordSink for Moody {
-        fn write<'a>(&'a mut self, records: Vec<Record>) -> BoxFuture<'a, Result<(), SinkError>> {
-            let mut state = self.0.lock().unwrap();
-            let refused = |retryable| Box::pin(async move { Err(SinkError { why: "no".into(), retryable }) });
-            if state.full {
-                return refused(true);
+        fn write<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), SinkError>> {
+            let mut seen = self.0.lock().unwrap();
+            let refused =
+                |retryable, reopen| Box::pin(async move { Err(SinkError { why: "no".into(), retryable, reopen }) });
+            if seen.full || seen.lost {
+                return refused(seen.full, seen.lost);
             }
             if records.iter().any(|record| record.sequence == 13) {
-                return refused(false);
+                return refused(false, false);
             }
-            state.taken.extend(records.iter().map(|record| record.sequence));
+            seen.taken.extend(records.iter().map(|record| record.sequence));
             Box::pin(async { Ok(()) })
         }
     }
 
-    fn outbox(most: usize) -> (Outbox, Arc<Mutex<State>>) {
-        let state = Arc::new(Mutex::new(State::default()));
-        (Outbox::new(Box::new(Moody(Arc::clone(&state))), most), state)
+    fn outbox(most_bytes: usize) -> (Outbox, Arc<Mutex<Seen>>) {
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        (Outbox::new("c", Box::new(Moody(Arc::clone(&seen))), most_bytes), seen)
+    }
+
+    fn record(sequence: u64) -> Record {
+        Record { sequence, job: "x".repeat(96), ..Record::default() }
     }
 
     fn push(outbox: &mut Outbox, sequences: std::ops::Range<u64>) {
-        sequences.for_each(|sequence| outbox.push(Record { sequence, ..Record::default() }));
+        sequences.for_each(|sequence| outbox.push(record(sequence)));
     }
 
     #[test]
     fn what_is_not_taken_is_offered_again_in_order_up_to_a_bound() {
-        let (mut outbox, state) = outbox(3);
-        state.lock().unwrap().full = true;
-        push(&mut outbox, 0..5);
-        assert!(block_on(outbox.flush()).is_err());
+        let (mut outbox, seen) = outbox(3 * wire::size(&record(1)));
+        seen.lock().unwrap().full = true;
+        push(&mut outbox, 1..6);
         assert_eq!(outbox.dropped(), 2, "the oldest");
-        state.lock().unwrap().full = false;
-        push(&mut outbox, 5..6);
-        assert_eq!(block_on(outbox.flush()), Ok(4));
-        assert_eq!(state.lock().unwrap().taken, [2, 3, 4, 5]);
+        assert!(block_on(outbox.flush()).is_err());
+        seen.lock().unwrap().full = false;
+        assert_eq!(block_on(outbox.flush()), Ok(3));
+        assert_eq!(seen.lock().unwrap().taken, [3, 4, 5]);
         assert_eq!(block_on(outbox.flush()), Ok(0));
     }
 
     #[test]
     fn a_record_that_is_refused_for_good_never_holds_up_the_others() {
-        let (mut outbox, state) = outbox(100);
+        let (mut outbox, seen) = outbox(100_000);
         push(&mut outbox, 12..15);
         assert_eq!(block_on(outbox.flush()), Ok(2));
-        assert_eq!(state.lock().unwrap().taken, [12, 14]);
+        assert_eq!(seen.lock().unwrap().taken, [12, 14]);
         assert_eq!(outbox.dropped(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_log_that_stalls_never_keeps_the_collector_waiting_and_memory_stays_bounded() {
+        let (mut outbox, seen) = outbox(10 * wire::size(&record(1)));
+        let drain = outbox.in_background().unwrap();
+        seen.lock().unwrap().full = true;
+        let clock: Arc<dyn Clock> = Arc::new(weir_runtime::RealClock::new());
+        let pulse = weir_runtime::Health::unwatched().service("drain");
+        let running = tokio::spawn(drain.run(clock, pulse, CancellationToken::new()));
+        for sequence in 1..=1_000 {
+            outbox.push(record(sequence));
+            outbox.flush().await.unwrap();
+        }
+        assert!(outbox.queue.with(|state| state.bytes) <= 10 * wire::size(&record(1)));
+        let dropped = outbox.dropped();
+        assert!(dropped >= 980, "{dropped}");
+        seen.lock().unwrap().full = false;
+        drop(outbox);
+        running.await.unwrap().unwrap();
+        let taken = seen.lock().unwrap().taken.clone();
+        assert_eq!(u64::try_from(taken.len()).unwrap() + dropped, 1_000);
+        assert_eq!(taken.last(), Some(&1_000), "the newest are kept");
+        assert!(taken.is_sorted());
+    }
+
+    #[tokio::test]
+    async fn a_log_that_is_lost_ends_the_handing_over_and_what_waited_is_counted() {
+        let (mut outbox, seen) = outbox(100_000);
+        let drain = outbox.in_background().unwrap();
+        seen.lock().unwrap().lost = true;
+        push(&mut outbox, 0..3);
+        let clock: Arc<dyn Clock> = Arc::new(weir_runtime::RealClock::new());
+        let pulse = weir_runtime::Health::unwatched().service("drain");
+        assert!(drain.run(clock, pulse, CancellationToken::new()).await.unwrap_err().reopen);
+        assert_eq!(outbox.dropped(), 3);
     }
 }

@@ -148,8 +148,8 @@ impl FlinkApi for Sim {
 pub struct Kept(Arc<Mutex<Vec<Record>>>);
 
 impl RecordSink for Kept {
-    fn write<'a>(&'a mut self, records: Vec<Record>) -> BoxFuture<'a, Result<(), SinkError>> {
-        self.0.lock().unwrap().extend(records);
+    fn write<'a>(&'a mut self, records: &'a [Record]) -> BoxFuture<'a, Result<(), SinkError>> {
+        self.0.lock().unwrap().extend_from_slice(records);
         Box::pin(async { Ok(()) })
     }
 }
