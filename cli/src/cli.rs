@@ -17,7 +17,7 @@ use crate::demo::{self, DemoArgs};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::run::{self, RunArgs};
+use crate::run::{self, Listen, RunArgs, Service};
 use crate::simulate::{self, SimulateArgs};
 
 /// Weir watches Apache Flink jobs, says in plain words how they are, and gives them the resources they need.
@@ -27,6 +27,9 @@ struct Cli {
     /// Folder of the log and the control database.
     #[arg(long, global = true, value_name = "FOLDER", env = "WEIR_DATA")]
     data: Option<PathBuf>,
+    /// Control database on a server, as postgres://USER@HOST/NAME, instead of a file in the folder of data.
+    #[arg(long, global = true, value_name = "ADDRESS", env = "WEIR_DATABASE", hide_env_values = true)]
+    database: Option<String>,
     /// Configuration file.
     #[arg(long, global = true, value_name = "FILE", env = "WEIR_CONFIG")]
     config: Option<PathBuf>,
@@ -47,6 +50,12 @@ struct Cli {
 enum Verb {
     Demo(DemoArgs),
     Run(RunArgs),
+    /// Collects the metrics of Flink clusters, as a process of its own.
+    Ingest(RunArgs),
+    /// Judges jobs and decides, as a process of its own.
+    Analyzer(Listen),
+    /// Carries decisions out, as a process of its own.
+    Actuator(RunArgs),
     Simulate(SimulateArgs),
     #[command(flatten)]
     Data(Command),
@@ -81,31 +90,55 @@ async fn dispatch(cli: &Cli, stop: CancellationToken) -> Result<Exit, CliError> 
     match &cli.command {
         Verb::Demo(args) => demo::run(args, cli.output, &mut out, stop).await,
         Verb::Simulate(args) => simulate::run(args, &mut out, stop).await,
-        Verb::Run(args) => {
-            let config = run::configure(load(cli)?, args, cli.data.clone())?;
-            let metrics = telemetry::install().map_err(|why| CliError::Failed(why.to_string()))?;
-            run::run(&config, &mut out, metrics, stop).await
-        }
+        Verb::Run(args) => serve(cli, Service::All, &args.flink, &args.listen, &mut out, stop).await,
+        Verb::Ingest(args) => serve(cli, Service::Ingest, &args.flink, &args.listen, &mut out, stop).await,
+        Verb::Analyzer(listen) => serve(cli, Service::Analyzer, &[], listen, &mut out, stop).await,
+        Verb::Actuator(args) => serve(cli, Service::Actuator, &args.flink, &args.listen, &mut out, stop).await,
         Verb::Data(command) => {
-            let data = match &cli.data {
-                Some(data) => data.clone(),
-                None => load(cli)?.data,
-            };
+            let config = load(cli)?;
             let by = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
-            let global = Global { data, output: cli.output, now_ms: RealClock::new().now_ms(), by };
+            let global = Global {
+                address: config.address().map_err(CliError::Usage)?,
+                output: cli.output,
+                now_ms: RealClock::new().now_ms(),
+                by,
+            };
             Ok(commands::run(command.clone(), &global, &mut out as &mut dyn Write).await?)
         }
     }
 }
 
-fn load(cli: &Cli) -> Result<Config, CliError> {
-    Ok(Config::load(cli.config.as_deref(), std::env::vars())?)
+/// Runs services until they are told to stop.
+async fn serve(
+    cli: &Cli,
+    service: Service,
+    flink: &[String],
+    listen: &Listen,
+    out: &mut dyn Write,
+    stop: CancellationToken,
+) -> Result<Exit, CliError> {
+    let config = run::configure(load(cli)?, service, flink, listen)?;
+    let metrics = telemetry::install().map_err(|why| CliError::Failed(why.to_string()))?;
+    run::run(&config, service, out, metrics, stop).await
 }
 
-/// Logs go to standard error, so that answers can be piped. Only `run` says more than warnings by itself.
+/// The configuration, with the flags that count for every command laid over it.
+fn load(cli: &Cli) -> Result<Config, CliError> {
+    let mut config = Config::load(cli.config.as_deref(), std::env::vars())?;
+    if let Some(data) = &cli.data {
+        config.data.clone_from(data);
+    }
+    if cli.database.is_some() {
+        config.database.clone_from(&cli.database);
+        config.address().map_err(CliError::Usage)?;
+    }
+    Ok(config)
+}
+
+/// Logs go to standard error, so that answers can be piped. Only services say more than warnings by itself.
 fn start_logging(cli: &Cli) {
     let usual = match &cli.command {
-        Verb::Run(_) => "info",
+        Verb::Run(_) | Verb::Ingest(_) | Verb::Analyzer(_) | Verb::Actuator(_) => "info",
         Verb::Demo(_) => "off",
         _ => "warn",
     };

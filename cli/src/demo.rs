@@ -1,6 +1,6 @@
 //! `weir demo`: the whole of Weir on a simulated cluster, in virtual time, on stores that are gone afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use weir_flink::FlinkApi;
 use weir_ingest::ClusterSpec;
-use weir_runtime::{Tasks, VirtualClock};
+use weir_runtime::{Health, Tasks, VirtualClock};
 use weir_schemas::control::{Mode, PolicyBook, PolicyEntry};
 use weir_schemas::decision::{Decision, Verdict};
 use weir_schemas::event::{CloudEvent, TYPE_DECISION, TYPE_OUTCOME};
@@ -19,7 +19,7 @@ use weir_schemas::policy::Policy;
 use weir_simulator::scenario::{Scenario, list_scenarios, scenario};
 use weir_simulator::{Cluster, Truth};
 
-use crate::assembly::{self, Data, Watched};
+use crate::assembly::{self, Data, Process, Reopen, Roles, Watched};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::events::Tail;
@@ -76,14 +76,25 @@ pub async fn run(
     let clock = VirtualClock::new(START_MS);
     let cluster = Cluster::new(found.spec.clone(), START_MS).map_err(|why| CliError::Failed(why.to_string()))?;
     let sim = SimApi::new(cluster, clock.clone());
-    let config = Config { book: demo_book(), ..Config::default() };
-    let data = open(folder.path(), &config, &clock).await?;
+    let config = Config { data: folder.path().into(), book: demo_book(), ..Config::default() };
+    let data = open(&config, &clock).await?;
 
     let all_stop = stop.child_token();
     let mut tasks = Tasks::new(all_stop.clone());
     let api: Arc<dyn FlinkApi> = Arc::new(sim.clone());
-    let watched = Watched { spec: ClusterSpec::new("demo", Arc::clone(&api)), api };
-    assembly::start(&mut tasks, &all_stop, &data, &config, vec![watched], &|| clock.join(), "demo");
+    let watched = Watched { spec: ClusterSpec::new("demo", Arc::clone(&api)), api, tags: BTreeSet::new() };
+    let process = Process {
+        data: &data,
+        config: &config,
+        clusters: vec![watched],
+        clock: &|| clock.join(),
+        id: "demo",
+        roles: Roles::ALL,
+        health: Health::unwatched(),
+        background: false,
+        reopen: Reopen::default(),
+    };
+    assembly::start(&mut tasks, &all_stop, &process);
 
     let mut show = Show { out, output, found: &found, told: Told::default(), rates: BTreeMap::new() };
     show.begin()?;
@@ -96,8 +107,8 @@ pub async fn run(
     Ok(ended)
 }
 
-async fn open(folder: &std::path::Path, config: &Config, clock: &VirtualClock) -> Result<Data, CliError> {
-    let mut data = Data::open(folder, &config.log, START_MS).await?;
+async fn open(config: &Config, clock: &VirtualClock) -> Result<Data, CliError> {
+    let mut data = Data::open(config, START_MS).await?;
     let lease_clock = clock.clone();
     data.store = data.store.with_lease_clock(Arc::new(move || lease_clock.now_ms()));
     Ok(data)
@@ -106,7 +117,10 @@ async fn open(folder: &std::path::Path, config: &Config, clock: &VirtualClock) -
 /// Everything may be acted on, and a shrink waits for half a minute instead of five.
 fn demo_book() -> PolicyBook {
     let policy = Policy { shrink_after_ms: 30_000, ..Policy::default() };
-    PolicyBook { default: PolicyEntry { jobs: "*".into(), mode: Mode::Auto, policy }, entries: Vec::new() }
+    PolicyBook {
+        default: PolicyEntry { jobs: "*".into(), mode: Mode::Auto, policy, ..PolicyEntry::default() },
+        entries: Vec::new(),
+    }
 }
 
 /// Moves time second by second, and tells what has happened in each.

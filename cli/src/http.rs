@@ -1,31 +1,19 @@
 //! `/metrics` for Prometheus, `/health/live` and `/health/ready` for whoever restarts and routes.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use weir_runtime::Health;
 
-/// Whether the process does its work; set once by whoever starts it.
-#[derive(Clone, Default)]
-pub struct Ready(Arc<AtomicBool>);
-
-impl Ready {
-    /// Everything has started.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn status(&self) -> (StatusCode, &'static str) {
-        if self.0.load(Ordering::Relaxed) {
-            (StatusCode::OK, "ready\n")
-        } else {
-            (StatusCode::SERVICE_UNAVAILABLE, "starting\n")
-        }
+/// 200 and `well` where nothing is wrong, else 503 and what is, a line each.
+fn answer(well: &'static str, wrong: Vec<String>) -> (StatusCode, String) {
+    if wrong.is_empty() {
+        (StatusCode::OK, format!("{well}\n"))
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, wrong.join("\n") + "\n")
     }
 }
 
@@ -36,16 +24,17 @@ impl Ready {
 pub async fn serve(
     listener: TcpListener,
     metrics: PrometheusHandle,
-    ready: Ready,
+    health: Health,
     stop: CancellationToken,
 ) -> Result<(), std::io::Error> {
     let page = move || {
         let page = metrics.render();
         async move { ([("content-type", "text/plain; version=0.0.4")], page) }
     };
+    let live = health.clone();
     let routes = Router::new()
         .route("/metrics", get(page))
-        .route("/health/live", get(|| async { "live\n" }))
-        .route("/health/ready", get(move || async move { ready.status() }));
+        .route("/health/live", get(move || async move { answer("live", live.hanging()) }))
+        .route("/health/ready", get(move || async move { answer("ready", health.not_ready()) }));
     axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
 }

@@ -1,56 +1,114 @@
-//! `weir run`: every service in one process, until it is told to stop.
+//! `weir run`, and each service by itself: until it is told to stop.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use metrics::counter;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 use weir_flink::{FlinkApi, FlinkClient, HttpApi, HttpOptionsError};
 use weir_ingest::{ClusterSpec, first_contact};
-use weir_runtime::{Clock, RealClock, Tasks};
+use weir_runtime::{Backoff, Clock, Health, RealClock, Tasks, telemetry};
 
-use crate::assembly::{self, Data, Watched};
+use crate::assembly::{self, Data, DataError, Process, Reopen, Roles, Watched};
 use crate::config::{Config, ConfigError};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::http::{self, Ready};
+use crate::http;
 
-/// Watches Flink clusters and, where it may, acts.
+/// Watches Flink clusters and, where it may, acts: all services in one process.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// A cluster to watch, by the address of its JobManager; the name becomes part of the key of every job on it. May be given
     /// several times.
     #[arg(long = "flink", value_name = "[NAME=]URL")]
     pub flink: Vec<String>,
-    /// Address for /metrics and /health, 127.0.0.1:9468 unless configured otherwise; `none` opens none.
+    /// Where it tells how it is.
+    #[command(flatten)]
+    pub listen: Listen,
+}
+
+/// Where a process tells how it is.
+#[derive(Debug, Args)]
+pub struct Listen {
+    /// Address for /metrics and /health; `none` opens none. Unless configured otherwise: 127.0.0.1:9468 for run, 9469 for
+    /// ingest, 9470 for analyzer, 9471 for actuator.
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
+}
+
+/// Services that can run as processes of their own, over logs on Kafka or Pravega.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// All of them in one process.
+    All,
+    /// Collects metrics.
+    Ingest,
+    /// Judges and decides.
+    Analyzer,
+    /// Acts.
+    Actuator,
+}
+
+impl Service {
+    fn roles(self) -> Roles {
+        match self {
+            Self::All => Roles::ALL,
+            Self::Ingest => Roles::INGEST,
+            Self::Analyzer => Roles::ANALYZER,
+            Self::Actuator => Roles::ACTUATOR,
+        }
+    }
+
+    fn command(self) -> &'static str {
+        match self {
+            Self::All => "run",
+            Self::Ingest => "ingest",
+            Self::Analyzer => "analyzer",
+            Self::Actuator => "actuator",
+        }
+    }
+
+    fn usual_address(self) -> &'static str {
+        match self {
+            Self::All => "127.0.0.1:9468",
+            Self::Ingest => "127.0.0.1:9469",
+            Self::Analyzer => "127.0.0.1:9470",
+            Self::Actuator => "127.0.0.1:9471",
+        }
+    }
 }
 
 /// Lays the flags over the configuration.
 ///
 /// # Errors
 /// Names everything that cannot be followed.
-pub fn configure(mut config: Config, args: &RunArgs, data: Option<PathBuf>) -> Result<Config, CliError> {
-    for given in &args.flink {
+pub fn configure(mut config: Config, service: Service, flink: &[String], listen: &Listen) -> Result<Config, CliError> {
+    for given in flink {
         config.add_cluster(given)?;
     }
-    if let Some(data) = data {
-        config.data = data;
-    }
-    if let Some(listen) = &args.listen {
-        config.http.listen.clone_from(listen);
+    if listen.listen.is_some() {
+        config.http.listen.clone_from(&listen.listen);
         if let Some(problem) = config.http.problem() {
             return Err(CliError::Usage(format!("--{problem}")));
         }
     }
-    if config.clusters.is_empty() {
-        let how = "no cluster to watch: give one as in `weir run --flink prod=http://localhost:8081`, or in a configuration file";
-        return Err(CliError::Usage(how.into()));
+    let command = service.command();
+    if service != Service::All && !config.log.is_shared() {
+        let how = format!(
+            "weir {command} needs a log that other processes can write to as well: set kind = \"kafka\" or \"pravega\" in \
+             [log] of the configuration file; without one, `weir run` is all services in one process"
+        );
+        return Err(CliError::Usage(how));
+    }
+    if config.clusters.is_empty() && service != Service::Analyzer {
+        let how = format!(
+            "no cluster to watch: give one as in `weir {command} --flink prod=http://localhost:8081`, or in a configuration file"
+        );
+        return Err(CliError::Usage(how));
     }
     Ok(config)
 }
@@ -61,6 +119,7 @@ pub fn configure(mut config: Config, args: &RunArgs, data: Option<PathBuf>) -> R
 /// Folders that cannot be used, addresses that cannot be listened on, a service that stopped.
 pub async fn run(
     config: &Config,
+    service: Service,
     out: &mut dyn Write,
     metrics: PrometheusHandle,
     stop: CancellationToken,
@@ -68,43 +127,123 @@ pub async fn run(
     let clock: Arc<dyn Clock> = Arc::new(RealClock::new());
     // Everything that may be refused comes before the folder is made.
     let clusters = clusters(config)?;
+    let told = Arc::clone(&clock);
+    let health = Health::new(move || told.monotonic_ms());
     let mut tasks = Tasks::new(stop.clone());
-    let ready = Ready::default();
-    listen(config, &mut tasks, metrics, ready.clone(), &stop, out).await?;
-    let data = Data::open(&config.data, &config.log, clock.now_ms()).await?;
-    for Watched { spec, api } in &clusters {
-        let contact = stop.run_until_cancelled(first_contact(FlinkClient::new(api.as_ref()))).await;
-        let Some(contact) = contact else { return Ok(Exit::Interrupted) };
-        writeln!(out, "{}\n{contact}", spec.name)?;
-        if !contact.problems.is_empty() {
-            writeln!(out, "it is tried again and again; what is read of it is told by weir status")?;
+    listen(config, service, &mut tasks, metrics, &health, &stop, out).await?;
+    let life = Life { config, service, clusters, clock, health, id: String::new() };
+    let serving = async { tasks.join().await.map_err(|why| CliError::Failed(why.to_string())) };
+    let living = async {
+        let lived = life.lives(out, &stop).await;
+        stop.cancel();
+        lived
+    };
+    tokio::try_join!(serving, living)?;
+    Ok(Exit::Interrupted)
+}
+
+/// The services from one opening of the logs to the next.
+struct Life<'a> {
+    config: &'a Config,
+    service: Service,
+    clusters: Vec<Watched>,
+    clock: Arc<dyn Clock>,
+    health: Health,
+    id: String,
+}
+
+impl Life<'_> {
+    /// One life after the other: another follows only if the logs have to be opened again.
+    async fn lives(mut self, out: &mut dyn Write, stop: &CancellationToken) -> Result<(), CliError> {
+        loop {
+            let Some(data) = self.open(stop).await? else { return Ok(()) };
+            if self.id.is_empty() {
+                self.greet(out, stop).await?;
+            }
+            // Another life is another process to whoever shares work with it: its leases are new.
+            self.id = self.config.instance.id(self.clock.now_ms());
+            let (reopen, life) = (Reopen::default(), stop.child_token());
+            let mut tasks = Tasks::new(life.clone());
+            let process = Process {
+                data: &data,
+                config: self.config,
+                clusters: self.clusters.clone(),
+                clock: &|| Arc::clone(&self.clock),
+                id: &self.id,
+                roles: self.service.roles(),
+                health: self.health.clone(),
+                background: true,
+                reopen: reopen.clone(),
+            };
+            assembly::start(&mut tasks, &life, &process);
+            info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
+            let ended = tasks.join().await;
+            data.store.close().await;
+            match ended {
+                Ok(()) => {
+                    writeln!(out, "stopped; everything is kept")?;
+                    return Ok(());
+                }
+                Err(why) if reopen.is_asked() && !stop.is_cancelled() => {
+                    warn!(%why, "the logs are opened again");
+                    counter!(telemetry::LOG_REOPENED).increment(1);
+                }
+                Err(why) => return Err(CliError::Failed(why.to_string())),
+            }
         }
     }
-    writeln!(
-        out,
-        "data in {}; weir status, weir explain JOB and weir mode JOB auto work from there",
-        config.data.display()
-    )?;
-    out.flush()?;
-    let process = format!("{}-{}", std::process::id(), clock.now_ms());
-    assembly::start(&mut tasks, &stop, &data, config, clusters, &|| Arc::clone(&clock), &process);
-    ready.set();
-    info!(data = %config.data.display(), "started");
-    tasks.join().await.map_err(|why| CliError::Failed(why.to_string()))?;
-    data.store.close().await;
-    writeln!(out, "stopped; everything is kept in {}", config.data.display())?;
-    Ok(Exit::Interrupted)
+
+    /// Opens everything; servers that are not there are waited for. `None`: it is told to stop.
+    async fn open(&self, stop: &CancellationToken) -> Result<Option<Data>, CliError> {
+        let pulse = self.health.service("opening logs and database");
+        let mut backoff = Backoff::new(500, 10_000);
+        loop {
+            let opened = stop.run_until_cancelled(Data::open(self.config, self.clock.now_ms())).await;
+            let why: DataError = match opened {
+                None => return Ok(None),
+                Some(Ok(data)) => return Ok(Some(data)),
+                Some(Err(why)) if !why.is_transient() => return Err(why.into()),
+                Some(Err(why)) => why,
+            };
+            pulse.failed(&why);
+            let pause_ms = backoff.failed();
+            warn!(%why, pause_ms, "waiting for a server");
+            if stop.run_until_cancelled(self.clock.sleep_ms(pause_ms)).await.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Says what was found, before anything is done.
+    async fn greet(&self, out: &mut dyn Write, stop: &CancellationToken) -> Result<(), CliError> {
+        let looked_at: &[Watched] = if self.service.roles().ingest { &self.clusters } else { &[] };
+        for Watched { spec, api, .. } in looked_at {
+            let contact = stop.run_until_cancelled(first_contact(FlinkClient::new(api.as_ref()))).await;
+            let Some(contact) = contact else { return Ok(()) };
+            writeln!(out, "{}\n{contact}", spec.name)?;
+            if !contact.problems.is_empty() {
+                writeln!(out, "it is tried again and again; what is read of it is told by weir status")?;
+            }
+        }
+        let place = match &self.config.database {
+            None => format!("data in {}", self.config.data.display()),
+            Some(_) => format!("control database {}", self.config.address().map_err(CliError::Usage)?),
+        };
+        writeln!(out, "{place}; weir status, weir explain JOB and weir mode JOB auto work from there")?;
+        Ok(out.flush()?)
+    }
 }
 
 async fn listen(
     config: &Config,
+    service: Service,
     tasks: &mut Tasks,
     metrics: PrometheusHandle,
-    ready: Ready,
+    health: &Health,
     stop: &CancellationToken,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
-    let address = &config.http.listen;
+    let address = config.http.listen.as_deref().unwrap_or_else(|| service.usual_address());
     if address == "none" {
         return Ok(());
     }
@@ -112,7 +251,8 @@ async fn listen(
         CliError::Failed(format!("cannot listen on {address} ({why}): choose another address with --listen, or none"))
     })?;
     writeln!(out, "metrics and health on http://{}", listener.local_addr()?)?;
-    tasks.spawn("metrics and health", http::serve(listener, metrics, ready, stop.clone()));
+    out.flush()?;
+    tasks.spawn("metrics and health", http::serve(listener, metrics, health.clone(), stop.clone()));
     Ok(())
 }
 
@@ -127,7 +267,7 @@ fn clusters(config: &Config) -> Result<Vec<Watched>, CliError> {
             exclude: cluster.exclude.clone(),
             ..ClusterSpec::new(cluster.name.clone(), Arc::clone(&api))
         };
-        Ok(Watched { spec, api })
+        Ok(Watched { spec, api, tags: cluster.tags.clone() })
     };
     config.clusters.iter().map(watched).collect()
 }

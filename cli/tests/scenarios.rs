@@ -176,7 +176,7 @@ async fn a_job_that_is_sized_right_is_left_alone() {
 async fn day_and_night_are_followed_without_fidgeting() {
     let job = "day-and-night";
     let book = PolicyBook {
-        default: PolicyEntry { jobs: "*".into(), mode: Mode::Auto, policy: Policy::default() },
+        default: PolicyEntry { jobs: "*".into(), mode: Mode::Auto, ..PolicyEntry::default() },
         entries: Vec::new(),
     };
     let mut world = World::with(spec(job), book);

@@ -25,7 +25,11 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (LOG_RECORDS_LOST, true, "Records of a log that were lost, where it counts them, by log and reason"),
     (LOG_GAPS, true, "Gaps in a log, by log and reason (truncated, corrupt, beyond_tail, other_incarnation)"),
     (LOG_REOPENED, true, "Times that the logs were opened again, since the server had lost them"),
-    (RECORDS_DROPPED, true, "Records dropped before they were acknowledged, by cluster and reason (spill_full, refused, log_lost)"),
+    (
+        RECORDS_DROPPED,
+        true,
+        "Records dropped before they were acknowledged, by cluster and reason (spill_full, refused, log_lost)",
+    ),
     (RECORDS_ACKNOWLEDGED, true, "Records that the log has acknowledged, by cluster"),
     (SPILL_BYTES, false, "Bytes of records that wait for the log, by cluster"),
     (JOBS, false, "Jobs that are watched"),

@@ -126,7 +126,12 @@ mod tests {
 
     #[test]
     fn the_first_entry_that_fits_counts_and_people_count_more() {
-        let entry = |jobs: &str, mode| PolicyEntry { jobs: jobs.into(), mode, policy: Policy::default(), tags: BTreeSet::new() };
+        let entry = |jobs: &str, mode| PolicyEntry {
+            jobs: jobs.into(),
+            mode,
+            policy: Policy::default(),
+            tags: BTreeSet::new(),
+        };
         let book = PolicyBook {
             default: PolicyEntry::default(),
             entries: vec![entry("prod/*", Mode::Approve), entry("orders*", Mode::Auto)],

@@ -79,7 +79,8 @@ impl Office {
     ) -> Result<bool, ActuatorError> {
         let now_ms = self.clock.now_ms();
         let row = rows::row(action, lease.epoch, now_ms, now_ms)?;
-        let outbox = outcome.map(|outcome| rows::told(&self.logs, &lease.name, outcome)).transpose()?.unwrap_or_default();
+        let outbox =
+            outcome.map(|outcome| rows::told(&self.logs, &lease.name, outcome)).transpose()?.unwrap_or_default();
         let claimed = self.store.clone().under_lease(lease).claim_action(&row, position, outbox).await?;
         if claimed {
             let plan = action.command.plan.arrows();
@@ -97,7 +98,8 @@ impl Office {
         outcome: Option<&Outcome>,
     ) -> Result<(), ActuatorError> {
         let row = rows::row(action, lease.epoch, created_ms, self.clock.now_ms())?;
-        let outbox = outcome.map(|outcome| rows::told(&self.logs, &lease.name, outcome)).transpose()?.unwrap_or_default();
+        let outbox =
+            outcome.map(|outcome| rows::told(&self.logs, &lease.name, outcome)).transpose()?.unwrap_or_default();
         self.store.clone().under_lease(lease).update_action(&row, outbox).await?;
         if let Some(outcome) = outcome {
             info!(job = %outcome.job, action = row.id, result = outcome.result.word(), outcome.sentence, "outcome");

@@ -114,15 +114,8 @@ impl Actuator {
         let wanted = |name: &String| (name.clone(), wants.get(name).cloned().unwrap_or_default());
         let items = clusters::items(&drivers.keys().map(wanted).collect());
         let holder = Holder::new(store.clone(), Member { role: "actuator", id: owner, tags });
-        let office = Office {
-            store,
-            logs,
-            clock,
-            book,
-            drivers,
-            said: Controls::default(),
-            newest_epochs: BTreeMap::new(),
-        };
+        let office =
+            Office { store, logs, clock, book, drivers, said: Controls::default(), newest_epochs: BTreeMap::new() };
         Self {
             options,
             holder,

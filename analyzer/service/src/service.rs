@@ -186,22 +186,31 @@ impl Analyzer {
         }
         let items = self.items().await?;
         self.holder.turn(&items, now_ms).await?;
-        let holder = &self.holder;
-        // A lease of another epoch was lost meanwhile: what was read under the old one is read again.
-        self.partitions.retain(|it| holder.of(&it.lease.name).is_some_and(|lease| lease.epoch == it.lease.epoch));
+        self.let_go_of_what_was_lost();
         for name in self.holder.surplus() {
-            if let Some(index) = self.partitions.iter().position(|it| it.lease.name == name) {
+            let index = self.partitions.iter().position(|it| it.lease.name == name);
+            if let Some(index) = index {
                 let partition = self.partitions.swap_remove(index);
                 self.put_in_order(partition).await?;
             }
             self.holder.release(&name).await?;
         }
-        let missing = |lease: &&Lease| !self.partitions.iter().any(|it| it.lease.name == lease.name);
-        let gained: Vec<Lease> = self.holder.held().filter(missing).cloned().collect();
-        for lease in gained {
+        for lease in self.gained() {
             self.take(lease).await?;
         }
         Ok(())
+    }
+
+    /// A lease of another epoch was lost meanwhile: what was read under the old one is read again.
+    fn let_go_of_what_was_lost(&mut self) {
+        let holder = &self.holder;
+        self.partitions.retain(|it| holder.of(&it.lease.name).is_some_and(|lease| lease.epoch == it.lease.epoch));
+    }
+
+    /// Leases of partitions that are not open yet.
+    fn gained(&self) -> Vec<Lease> {
+        let missing = |lease: &&Lease| !self.partitions.iter().any(|it| it.lease.name == lease.name);
+        self.holder.held().filter(missing).cloned().collect()
     }
 
     async fn take(&mut self, lease: Lease) -> Result<(), AnalyzerError> {
@@ -218,7 +227,7 @@ impl Analyzer {
     }
 
     /// The partitions, each asking for the tags that any of its jobs asks for.
-    async fn items(&self) -> Result<Vec<Item>, AnalyzerError> {
+    async fn items(&mut self) -> Result<Vec<Item>, AnalyzerError> {
         let partitions = self.logs.metrics.info().partitions;
         let mut items: Vec<Item> = (0..partitions).map(|number| Item::plain(shard_name(number))).collect();
         if self.book.asks_for_tags() {

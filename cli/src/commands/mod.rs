@@ -10,11 +10,11 @@ mod requests;
 mod status;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Subcommand;
 use weir_schemas::control::Mode;
-use weir_store::{RequestKind, Store};
+use weir_store::{Address, OpenOptions, RequestKind, Store};
 
 pub use error::CommandError;
 pub use requests::Ask;
@@ -86,8 +86,8 @@ pub enum Command {
 /// What all commands need to know.
 #[derive(Debug, Clone)]
 pub struct Global {
-    /// The folder of data, which holds the control database.
-    pub data: PathBuf,
+    /// Where the control database is.
+    pub address: Address,
     /// How to print.
     pub output: Output,
     /// The time, in milliseconds since 1970.
@@ -98,7 +98,12 @@ pub struct Global {
 
 impl Default for Global {
     fn default() -> Self {
-        Self { data: "weir-data".into(), output: Output::Table, now_ms: 0, by: "unknown".into() }
+        Self {
+            address: Address::file(Path::new("weir-data/control.db")),
+            output: Output::Table,
+            now_ms: 0,
+            by: "unknown".into(),
+        }
     }
 }
 
@@ -107,7 +112,8 @@ impl Default for Global {
 /// # Errors
 /// See [`CommandError`]; nothing was printed then.
 pub async fn run(command: Command, global: &Global, out: &mut dyn Write) -> Result<Exit, CommandError> {
-    let store = Store::open_existing(&global.data.join(Store::FILE)).await?;
+    let options = OpenOptions { create: false, ..OpenOptions::default() };
+    let store = Store::open_at(&global.address, &options).await?;
     let done = dispatch(command, &store, global, out).await;
     store.close().await;
     let flushed = |exit| out.flush().map(|()| exit).map_err(CommandError::Output);

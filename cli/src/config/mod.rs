@@ -1,6 +1,7 @@
 //! The configuration: one TOML file, then the environment (`WEIR__SECTION__KEY`), then flags. All that is wrong is told at once.
 
 mod environment;
+mod logs;
 mod sections;
 mod tables;
 
@@ -9,16 +10,22 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weir_schemas::control::{PolicyBook, PolicyEntry};
 use weir_schemas::policy::Policy;
+use weir_store::{Address, Store};
 
 pub use environment::overlay;
-pub use sections::{Cluster, Http};
+pub use logs::{Kafka, LogChoice, Mechanism, Pravega, PravegaAuth, Sasl, Tls};
+pub use sections::{Cluster, Http, Instance};
 use tables::Findings;
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Folder of the log and the control database.
+    /// Folder of the embedded log and of the control database, where these are not on servers.
     pub data: PathBuf,
+    /// The control database on a server, as `postgres://...`; absent: a file in the folder of data.
+    pub database: Option<String>,
+    /// This process among others.
+    pub instance: Instance,
     /// Clusters to watch.
     pub clusters: Vec<Cluster>,
     /// Which policy a job has.
@@ -29,8 +36,8 @@ pub struct Config {
     pub analyzer: weir_analyzer::Options,
     /// The actuator.
     pub actuator: weir_actuator::Options,
-    /// The embedded log.
-    pub log: weir_streams::EmbeddedOptions,
+    /// The logs.
+    pub log: LogChoice,
     /// Metrics and health.
     pub http: Http,
     /// What is kept in the control database, and how long.
@@ -60,12 +67,14 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             data: PathBuf::from(DEFAULT_DATA),
+            database: None,
+            instance: Instance::default(),
             clusters: Vec::new(),
             book: PolicyBook::default(),
             collector: weir_ingest::Options::default(),
             analyzer: weir_analyzer::Options::default(),
             actuator: weir_actuator::Options::default(),
-            log: weir_streams::EmbeddedOptions::default(),
+            log: LogChoice::default(),
             http: Http::default(),
             retention: weir_store::Retention::default(),
         }
@@ -101,6 +110,12 @@ impl Config {
         if let Some(data) = found.take(&mut table, "data", "the configuration") {
             config.data = data;
         }
+        config.database = found.take(&mut table, "database", "the configuration");
+        found.all("the configuration", config.address().err());
+        if let Some(instance) = found.section::<Instance>(&mut table, "instance") {
+            found.all("[instance]", instance.problems());
+            config.instance = instance;
+        }
         config.clusters = sections::clusters(&mut table, &mut found);
         config.book = policies(&mut table, &mut found);
         if let Some(options) = found.section::<weir_ingest::Options>(&mut table, "collector") {
@@ -115,22 +130,44 @@ impl Config {
             found.all("[actuator]", options.problems());
             config.actuator = options;
         }
-        if let Some(options) = found.section::<weir_streams::EmbeddedOptions>(&mut table, "log") {
-            found.all("[log]", options.check().err().map(|why| why.to_string()));
-            config.log = options;
-        }
+        config.log = logs::choice(&mut table, &mut found);
         config.http = found.section(&mut table, "http").unwrap_or_default();
         found.all("[http]", config.http.problem());
         if let Some(retention) = found.section::<weir_store::Retention>(&mut table, "retention") {
             found.all("[retention]", sections::retention_problems(retention));
             config.retention = retention;
         }
-        let known =
-            ["data", "cluster", "default", "policy", "collector", "analyzer", "actuator", "log", "http", "retention"];
+        let known = [
+            "data",
+            "database",
+            "instance",
+            "cluster",
+            "default",
+            "policy",
+            "collector",
+            "analyzer",
+            "actuator",
+            "log",
+            "kafka",
+            "pravega",
+            "http",
+            "retention",
+        ];
         for key in table.keys() {
             found.unknown("the configuration", key, &known);
         }
         if found.problems.is_empty() { Ok(config) } else { Err(ConfigError { problems: found.problems }) }
+    }
+
+    /// Where the control database is.
+    ///
+    /// # Errors
+    /// What is wrong with the address, without repeating it: it may hold a password.
+    pub fn address(&self) -> Result<Address, String> {
+        match &self.database {
+            Some(text) => Address::parse(text).map_err(|why| format!("database: {why}")),
+            None => Ok(Address::file(&self.data.join(Store::FILE))),
+        }
     }
 
     /// Adds a cluster that was given as `[name=]URL`.
@@ -173,9 +210,10 @@ fn policies(table: &mut toml::Table, found: &mut Findings) -> PolicyBook {
 
 fn policy(mut table: toml::Table, jobs: &str, place: &str, found: &mut Findings) -> PolicyEntry {
     let mode = found.take(&mut table, "mode", place).unwrap_or_default();
+    let tags = found.take(&mut table, "tags", place).unwrap_or_default();
     let policy: Policy = found.whole(table, place).unwrap_or_default();
     found.all(place, policy.problems());
-    PolicyEntry { jobs: jobs.into(), mode, policy }
+    PolicyEntry { jobs: jobs.into(), mode, policy, tags }
 }
 
 #[cfg(test)]

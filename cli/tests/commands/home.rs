@@ -102,7 +102,8 @@ impl Home {
 pub async fn run_in(data: &Path, line: &str, output: Output) -> Ran {
     let words: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
     let command = Line::try_parse_from(words).unwrap().command;
-    let global = Global { data: data.into(), output, now_ms: NOW, by: "ada".into() };
+    let address = weir_store::Address::file(&data.join(weir_store::Store::FILE));
+    let global = Global { address, output, now_ms: NOW, by: "ada".into() };
     let mut out = Vec::new();
     let result = run(command, &global, &mut out).await;
     Ran { text: String::from_utf8(out).unwrap(), result }

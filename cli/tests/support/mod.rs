@@ -4,19 +4,19 @@
 
 pub mod effects;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use weir::assembly::{self, Data, DataError, Watched};
+use weir::assembly::{self, Data, DataError, Process, Reopen, Roles, Watched};
 use weir::config::Config;
 use weir::events::Tail;
 use weir::sim_api::SimApi;
 use weir_flink::FlinkApi;
 use weir_ingest::ClusterSpec as WatchedSpec;
 use weir_outbox::Logs;
-use weir_runtime::{Tasks, VirtualClock};
+use weir_runtime::{Health, Tasks, VirtualClock};
 use weir_schemas::control::{Mode, PolicyBook, PolicyEntry};
 use weir_schemas::decision::{Decision, Disposition, Verdict};
 use weir_schemas::event::{CloudEvent, TYPE_DECISION, TYPE_OUTCOME};
@@ -42,7 +42,10 @@ pub fn auto_book() -> PolicyBook {
 /// The same in another mode.
 pub fn book(mode: Mode) -> PolicyBook {
     let policy = Policy { shrink_after_ms: 20_000, ..Policy::default() };
-    PolicyBook { default: PolicyEntry { jobs: "*".into(), mode, policy }, entries: Vec::new() }
+    PolicyBook {
+        default: PolicyEntry { jobs: "*".into(), mode, policy, ..PolicyEntry::default() },
+        entries: Vec::new(),
+    }
 }
 
 /// What a job was like at the end of a second.
@@ -77,7 +80,7 @@ pub struct World {
     /// Processes so far.
     pub lives: u32,
     life: Option<Life>,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl World {
@@ -88,19 +91,20 @@ impl World {
 
     /// A world with other policies.
     pub fn with(spec: ClusterSpec, book: PolicyBook) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let clock = VirtualClock::new(START_MS);
         let sim = SimApi::new(Cluster::new(spec, START_MS).unwrap(), clock.clone());
         Self {
             clock,
             sim,
             effects: Effects::default(),
-            config: Config { book, ..Config::default() },
+            config: Config { book, data: folder.path().into(), ..Config::default() },
             events: Vec::new(),
             history: BTreeMap::new(),
             second: 0,
             lives: 0,
             life: None,
-            folder: tempfile::tempdir().unwrap(),
+            _folder: folder,
         }
     }
 
@@ -119,10 +123,19 @@ impl World {
         let mut tasks = Tasks::new(stop.clone());
         let (sim, effects, clock) = (self.sim.clone(), self.effects.clone(), self.clock.clone());
         let api: Arc<dyn FlinkApi> = Arc::new(CountedApi { sim, effects, clock });
-        let watched = Watched { spec: WatchedSpec::new(CLUSTER, Arc::clone(&api)), api };
-        let process = format!("process-{}", self.lives);
-        let join = || self.clock.join();
-        assembly::start(&mut tasks, &stop, &data, &self.config, vec![watched], &join, &process);
+        let watched = Watched { spec: WatchedSpec::new(CLUSTER, Arc::clone(&api)), api, tags: BTreeSet::new() };
+        let process = Process {
+            data: &data,
+            config: &self.config,
+            clusters: vec![watched],
+            clock: &|| self.clock.join(),
+            id: &format!("process-{}", self.lives),
+            roles: Roles::ALL,
+            health: Health::unwatched(),
+            background: false,
+            reopen: Reopen::default(),
+        };
+        assembly::start(&mut tasks, &stop, &process);
         let tail = Tail::open(&data.logs.events).await.unwrap();
         self.life = Some(Life { tasks, stop, data, tail });
     }
@@ -131,7 +144,7 @@ impl World {
     async fn open(&self) -> Data {
         let opening = async {
             loop {
-                match Data::open(self.folder.path(), &self.config.log, self.clock.now_ms()).await {
+                match Data::open(&self.config, self.clock.now_ms()).await {
                     Ok(data) => return data,
                     Err(DataError::Log(LogError::Locked { .. })) => tokio::task::yield_now().await,
                     Err(why) => panic!("the folder of data cannot be opened: {why}"),

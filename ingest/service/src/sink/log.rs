@@ -53,7 +53,8 @@ impl LogSink {
             let writer = self.log.writer(partition, &self.producer).await.map_err(|why| failed(&why))?;
             self.writers.insert(partition, writer);
         }
-        let missing = || SinkError { why: format!("no writer for partition {partition}"), retryable: true, reopen: false };
+        let missing =
+            || SinkError { why: format!("no writer for partition {partition}"), retryable: true, reopen: false };
         self.writers.get_mut(&partition).ok_or_else(missing)
     }
 }

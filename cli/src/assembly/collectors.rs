@@ -1,0 +1,188 @@
+//! The collectors: one for each cluster, alone in the whole installation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+use weir_ingest::{Collector, LogSink, Options, Producer, SinkError};
+use weir_outbox::Logs;
+use weir_placement::{Holder, Item, Member};
+use weir_runtime::{Clock, Health, Pulse, Tasks};
+use weir_store::{Lease, Store, StoreError};
+
+use super::{Process, Watched};
+
+/// How often the leases are looked at, in milliseconds.
+const LOOK_MS: i64 = 500;
+
+/// Starts collecting. Where the log is this process's alone, so are the clusters; else collectors share them by lease.
+pub(super) fn start(tasks: &mut Tasks, stop: &CancellationToken, process: &Process<'_>) {
+    if process.config.log.is_shared() {
+        let shared = Shared {
+            store: process.data.store.clone(),
+            logs: process.data.logs.clone(),
+            options: process.config.collector.clone(),
+            clock: (process.clock)(),
+            id: process.id.to_owned(),
+            health: process.health.clone(),
+            clusters: process.clusters.clone(),
+            pulse: process.health.service("the collectors"),
+        };
+        let member = Member { role: "ingest", id: process.id.to_owned(), tags: process.tags() };
+        let holder = Holder::new(process.data.store.clone(), member);
+        tasks.spawn("the collectors", process.reopen.clone().note(shared.run(holder, stop.clone())));
+        return;
+    }
+    for watched in &process.clusters {
+        let clock = (process.clock)();
+        let (logs, options) = (&process.data.logs, &process.config.collector);
+        let mut collector = collector(watched, logs, options, &clock, process.id, clock.now_ms());
+        if process.background
+            && let Some(drain) = collector.in_background()
+        {
+            let pulse = process.health.service(drain_name(&watched.spec.name));
+            tasks.spawn("the writer", process.reopen.clone().note(drain.run((process.clock)(), pulse, stop.clone())));
+        }
+        let stop = stop.clone();
+        tasks.spawn("the collector", async move {
+            collector.run(stop).await;
+            Ok::<(), SinkError>(())
+        });
+    }
+}
+
+fn drain_name(cluster: &str) -> String {
+    format!("the writer of {cluster}")
+}
+
+/// `started_ms` is later than the start of any collector of the cluster before, by one clock for all of them.
+fn collector(
+    watched: &Watched,
+    logs: &Logs,
+    options: &Options,
+    clock: &Arc<dyn Clock>,
+    id: &str,
+    started_ms: i64,
+) -> Collector {
+    let spec = watched.spec.clone();
+    let name = format!("ingest/{}", spec.name);
+    let producer = Producer {
+        // Room for a thousand records a millisecond before the next start would use a number again.
+        next_sequence: u64::try_from(started_ms).unwrap_or(0) << 10,
+        session: id.into(),
+        name: name.clone(),
+    };
+    let sink = LogSink::new(Arc::clone(&logs.metrics), Arc::clone(clock), name);
+    Collector::new(spec, options.clone(), Arc::clone(clock), Box::new(sink), producer)
+}
+
+/// Collectors that share clusters with those of other processes.
+struct Shared {
+    store: Store,
+    logs: Logs,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    id: String,
+    health: Health,
+    clusters: Vec<Watched>,
+    pulse: Pulse,
+}
+
+/// A collector that runs.
+struct Running {
+    epoch: u64,
+    stop: CancellationToken,
+}
+
+impl Shared {
+    async fn run(self, mut holder: Holder, stop: CancellationToken) -> Result<(), SinkError> {
+        let items: Vec<Item> =
+            self.clusters.iter().map(|it| Item { name: lease_name(&it.spec.name), wants: it.tags.clone() }).collect();
+        let mut running: BTreeMap<String, Running> = BTreeMap::new();
+        let mut tasks: JoinSet<Result<(), SinkError>> = JoinSet::new();
+        while !stop.is_cancelled() {
+            match self.look(&mut holder, &items, &mut running, &mut tasks).await {
+                Ok(()) => self.pulse.well(),
+                // The leases that are held stay valid as long as nobody can take them, and nobody can without the database.
+                Err(why) => {
+                    self.pulse.failed(&why);
+                    warn!(code = why.code(), %why, "the leases of the collectors cannot be seen to; trying again");
+                }
+            }
+            tokio::select! {
+                Some(ended) = tasks.join_next() => ended.unwrap_or_else(panicked)?,
+                () = stop.cancelled() => {}
+                () = self.clock.sleep_ms(LOOK_MS) => {}
+            }
+        }
+        running.values().for_each(|it| it.stop.cancel());
+        while let Some(ended) = tasks.join_next().await {
+            ended.unwrap_or_else(panicked)?;
+        }
+        if let Err(why) = holder.leave().await {
+            warn!(code = why.code(), %why, "the leases of the collectors were not given back; they expire");
+        }
+        Ok(())
+    }
+
+    /// Sees to the leases, stops what is not this process's any more, starts what is.
+    async fn look(
+        &self,
+        holder: &mut Holder,
+        items: &[Item],
+        running: &mut BTreeMap<String, Running>,
+        tasks: &mut JoinSet<Result<(), SinkError>>,
+    ) -> Result<(), StoreError> {
+        holder.turn(items, self.clock.monotonic_ms()).await?;
+        for name in holder.surplus() {
+            holder.release(&name).await?;
+        }
+        running.retain(|name, it| {
+            let held = holder.of(name).is_some_and(|lease| lease.epoch == it.epoch);
+            if !held {
+                it.stop.cancel();
+            }
+            held
+        });
+        let gained: Vec<Lease> = holder.held().filter(|lease| !running.contains_key(&lease.name)).cloned().collect();
+        for lease in gained {
+            let Some(watched) = self.clusters.iter().find(|it| lease_name(&it.spec.name) == lease.name) else {
+                continue;
+            };
+            let started_ms = self.store.lease_now_ms().await?;
+            info!(cluster = watched.spec.name, "collecting");
+            running.insert(lease.name, Running { epoch: lease.epoch, stop: self.start(watched, started_ms, tasks) });
+        }
+        Ok(())
+    }
+
+    fn start(
+        &self,
+        watched: &Watched,
+        started_ms: i64,
+        tasks: &mut JoinSet<Result<(), SinkError>>,
+    ) -> CancellationToken {
+        let stop = CancellationToken::new();
+        let mut collector = collector(watched, &self.logs, &self.options, &self.clock, &self.id, started_ms);
+        if let Some(drain) = collector.in_background() {
+            let pulse = self.health.service(drain_name(&watched.spec.name));
+            tasks.spawn(drain.run(Arc::clone(&self.clock), pulse, stop.clone()));
+        }
+        let until = stop.clone();
+        tasks.spawn(async move {
+            collector.run(until).await;
+            Ok(())
+        });
+        stop
+    }
+}
+
+fn panicked(why: JoinError) -> Result<(), SinkError> {
+    Err(SinkError { why: format!("a collector ended: {why}"), retryable: false, reopen: false })
+}
+
+fn lease_name(cluster: &str) -> String {
+    format!("ingest/{cluster}")
+}

@@ -1,0 +1,153 @@
+//! Where everything is kept, opened as the configuration says.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use metrics::counter;
+use thiserror::Error;
+use tracing::warn;
+use weir_kafka::{KafkaLog, KafkaOptions, KafkaSasl, KafkaTls, SaslMechanism};
+use weir_outbox::{EVENTS, Logs, METRICS};
+use weir_runtime::telemetry;
+use weir_store::{OpenOptions, Store, StoreError};
+use weir_streams::{EmbeddedLog, EmbeddedOptions, Log, LogError};
+
+use crate::config::{Config, Kafka, LogChoice, Mechanism};
+
+/// Where everything is kept.
+#[derive(Clone)]
+pub struct Data {
+    /// The control database.
+    pub store: Store,
+    /// The logs.
+    pub logs: Logs,
+}
+
+/// What is kept cannot be used.
+#[derive(Debug, Error)]
+pub enum DataError {
+    /// The control database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The address of the control database.
+    #[error("WR0655: {0}")]
+    Address(String),
+    /// This program was built without that kind of log.
+    #[error(
+        "WR0656: this weir was built without Pravega; build it with `cargo build --release --features pravega`, or use a release"
+    )]
+    NoPravega,
+}
+
+impl DataError {
+    /// Whether a server was not there, and may be later.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Store(why) => why.is_transient(),
+            // Of a file that is locked or a folder that cannot be read somebody has to be told at once.
+            Self::Log(LogError::Unreachable { .. } | LogError::TimedOut { .. } | LogError::Server { .. }) => true,
+            Self::Log(_) | Self::Address(_) | Self::NoPravega => false,
+        }
+    }
+}
+
+impl Data {
+    /// Opens the control database and the logs, and makes them where they are missing.
+    ///
+    /// # Errors
+    /// Data of newer versions, or that another process writes to, are refused; servers may be away.
+    pub async fn open(config: &Config, now_ms: i64) -> Result<Self, DataError> {
+        let address = config.address().map_err(DataError::Address)?;
+        if !address.is_server() || !config.log.is_shared() {
+            make_private(&config.data);
+        }
+        let store = Store::open_at(&address, &OpenOptions::default()).await?;
+        Ok(Self { store, logs: open_logs(config, now_ms).await? })
+    }
+}
+
+/// Opens both logs, and makes them where they are missing.
+pub(super) async fn open_logs(config: &Config, now_ms: i64) -> Result<Logs, DataError> {
+    match &config.log {
+        LogChoice::Embedded(options) => {
+            let metrics = embedded(&config.data, METRICS, options, now_ms).await?;
+            let events = embedded(&config.data, EVENTS, options, now_ms).await?;
+            Ok(Logs { metrics, events })
+        }
+        LogChoice::Kafka(kafka) => {
+            let metrics = KafkaLog::open(kafka_options(kafka, METRICS), now_ms).await?;
+            let events = KafkaLog::open(kafka_options(kafka, EVENTS), now_ms).await?;
+            Ok(Logs { metrics: Arc::new(metrics), events: Arc::new(events) })
+        }
+        #[cfg(feature = "pravega")]
+        LogChoice::Pravega(pravega) => {
+            use super::pravega::options;
+            let metrics = weir_pravega::PravegaLog::open(options(pravega, METRICS), now_ms).await?;
+            let events = weir_pravega::PravegaLog::open(options(pravega, EVENTS), now_ms).await?;
+            Ok(Logs { metrics: Arc::new(metrics), events: Arc::new(events) })
+        }
+        #[cfg(not(feature = "pravega"))]
+        LogChoice::Pravega(_) => Err(DataError::NoPravega),
+    }
+}
+
+async fn embedded(
+    folder: &Path,
+    name: &str,
+    options: &EmbeddedOptions,
+    now_ms: i64,
+) -> Result<Arc<dyn Log>, DataError> {
+    let log = EmbeddedLog::open(folder.join(name), options.clone(), now_ms).await?;
+    for report in log.recovery() {
+        if report.torn_bytes > 0 || !report.damage.is_empty() {
+            warn!(?report, "a log was damaged; what could not be read is lost");
+            counter!(telemetry::LOG_BYTES_LOST, "log" => name.to_owned(), "reason" => "torn")
+                .increment(report.torn_bytes);
+        }
+    }
+    Ok(Arc::new(log))
+}
+
+/// The options of one log on Kafka.
+pub(crate) fn kafka_options(kafka: &Kafka, log: &str) -> KafkaOptions {
+    let mechanism = |mechanism| match mechanism {
+        Mechanism::Plain => SaslMechanism::Plain,
+        Mechanism::ScramSha256 => SaslMechanism::ScramSha256,
+        Mechanism::ScramSha512 => SaslMechanism::ScramSha512,
+    };
+    KafkaOptions {
+        brokers: kafka.brokers.clone(),
+        topic: format!("{}-{log}", kafka.prefix),
+        partitions: kafka.partitions,
+        replication_factor: kafka.replication_factor,
+        max_record_bytes: kafka.max_record_bytes,
+        retain_bytes: kafka.retain_bytes,
+        retain_ms: kafka.retain_age_ms,
+        queue_bytes: kafka.queue_bytes,
+        delivery_timeout_ms: kafka.delivery_timeout_ms,
+        request_timeout_ms: kafka.request_timeout_ms,
+        tls: kafka.tls.as_ref().map(|tls| KafkaTls {
+            ca: tls.ca_file.clone(),
+            cert: tls.cert_file.clone(),
+            key: tls.key_file.clone(),
+        }),
+        sasl: kafka.sasl.as_ref().map(|sasl| KafkaSasl {
+            mechanism: mechanism(sasl.mechanism),
+            user: sasl.user.clone(),
+            password: sasl.password.clone(),
+        }),
+    }
+}
+
+/// Makes the folder, where it is missing, for its own user alone: whoever can write to it can approve actions. A folder that is
+/// there already keeps what it allows, and one that cannot be made is told of by whoever opens it next.
+fn make_private(folder: &Path) {
+    if let Err(why) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder) {
+        warn!(folder = %folder.display(), %why, "the folder of data cannot be made");
+    }
+}

@@ -1,0 +1,288 @@
+//! Which log carries metrics and events, and how it is reached.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use weir_streams::EmbeddedOptions;
+
+use super::tables::Findings;
+
+/// Where metrics and events are kept: `kind` in `[log]`, with a section of its own for each server.
+#[derive(Debug, Clone)]
+pub enum LogChoice {
+    /// Files in the folder of data; one process alone may write them.
+    Embedded(EmbeddedOptions),
+    /// Topics of Kafka.
+    Kafka(Box<Kafka>),
+    /// Streams of Pravega.
+    Pravega(Box<Pravega>),
+}
+
+impl Default for LogChoice {
+    fn default() -> Self {
+        Self::Embedded(EmbeddedOptions::default())
+    }
+}
+
+impl LogChoice {
+    /// Whether several processes can write to it.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        !matches!(self, Self::Embedded(_))
+    }
+}
+
+/// `[kafka]`. The log `metrics` is the topic `<prefix>-metrics`, and so on.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kafka {
+    /// Brokers to ask first, `host:port`, separated by commas.
+    pub brokers: String,
+    /// What the names of the topics begin with.
+    pub prefix: String,
+    /// Partitions of each log, fixed once it exists.
+    pub partitions: u32,
+    /// Copies of a new topic; absent: what the brokers make by default.
+    pub replication_factor: Option<u16>,
+    /// The largest record.
+    pub max_record_bytes: usize,
+    /// Bytes that the brokers keep of each log.
+    pub retain_bytes: u64,
+    /// Age up to which they keep records, in milliseconds.
+    pub retain_age_ms: u64,
+    /// Bytes of each log that may be on their way to the brokers.
+    pub queue_bytes: u64,
+    /// How long an append may go without any progress, in milliseconds.
+    pub delivery_timeout_ms: u64,
+    /// How long any other answer may take, in milliseconds.
+    pub request_timeout_ms: u64,
+    /// Encryption; absent: none.
+    pub tls: Option<Tls>,
+    /// Log-in; absent: none.
+    pub sasl: Option<Sasl>,
+}
+
+impl Default for Kafka {
+    fn default() -> Self {
+        Self {
+            brokers: String::new(),
+            prefix: "weir".into(),
+            partitions: 4,
+            replication_factor: None,
+            max_record_bytes: 1_000_000,
+            retain_bytes: 1 << 30,
+            retain_age_ms: 24 * 3_600_000,
+            queue_bytes: 32 << 20,
+            delivery_timeout_ms: 30_000,
+            request_timeout_ms: 10_000,
+            tls: None,
+            sasl: None,
+        }
+    }
+}
+
+/// Files for encrypted connections, PEM.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    /// The authorities to trust; absent: the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Our own certificate, where brokers ask for one.
+    pub cert_file: Option<PathBuf>,
+    /// Its key.
+    pub key_file: Option<PathBuf>,
+}
+
+/// How to log in at Kafka. The password is never shown.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sasl {
+    /// How the password is proved.
+    pub mechanism: Mechanism,
+    /// The user.
+    pub user: String,
+    /// The password.
+    pub password: String,
+}
+
+impl fmt::Debug for Sasl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sasl").field("mechanism", &self.mechanism).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// Ways to prove a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mechanism {
+    /// It is sent itself: only with encryption.
+    Plain,
+    /// SCRAM with SHA-256.
+    #[serde(rename = "scram-sha-256")]
+    ScramSha256,
+    /// SCRAM with SHA-512.
+    #[serde(rename = "scram-sha-512")]
+    ScramSha512,
+}
+
+/// `[pravega]`. The log `metrics` is the streams `metrics-00`, `metrics-01` and so on of the scope.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pravega {
+    /// The controller, `tcp://host:port` or `tls://host:port`.
+    pub controller: String,
+    /// The scope, which is made if it is not there.
+    pub scope: String,
+    /// Partitions of each log, fixed once it exists.
+    pub partitions: u32,
+    /// The largest record.
+    pub max_record_bytes: usize,
+    /// Age up to which records are kept, in milliseconds. Pravega takes one limit: this, or `retain_bytes`.
+    pub retain_age_ms: Option<i64>,
+    /// Bytes that are kept of each log, instead of an age.
+    pub retain_bytes: Option<u64>,
+    /// Bytes of each partition that may be on their way to the server.
+    pub queue_bytes: usize,
+    /// How long any answer may take, in milliseconds.
+    pub call_timeout_ms: u64,
+    /// How long a record may go without being acknowledged, in milliseconds.
+    pub ack_timeout_ms: u64,
+    /// The authorities to trust with `tls://`, PEM.
+    pub ca_file: Option<PathBuf>,
+    /// Log-in; absent: none.
+    pub auth: Option<PravegaAuth>,
+}
+
+impl Default for Pravega {
+    fn default() -> Self {
+        Self {
+            controller: String::new(),
+            scope: "weir".into(),
+            partitions: 4,
+            max_record_bytes: 1 << 20,
+            retain_age_ms: None,
+            retain_bytes: None,
+            queue_bytes: 8 << 20,
+            call_timeout_ms: 15_000,
+            ack_timeout_ms: 15_000,
+            ca_file: None,
+            auth: None,
+        }
+    }
+}
+
+/// How to log in at Pravega. What is secret is never shown.
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PravegaAuth {
+    /// By name and password.
+    Password {
+        /// The name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// By a token.
+    Token(String),
+    /// By Keycloak, whose client file lies there.
+    KeycloakFile(PathBuf),
+}
+
+impl fmt::Debug for PravegaAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password { user, .. } => f.debug_struct("Password").field("user", user).finish_non_exhaustive(),
+            Self::Token(_) => f.write_str("Token(..)"),
+            Self::KeycloakFile(path) => f.debug_tuple("KeycloakFile").field(path).finish(),
+        }
+    }
+}
+
+/// Takes `[log]`, `[kafka]` and `[pravega]` out of the file.
+pub fn choice(table: &mut toml::Table, found: &mut Findings) -> LogChoice {
+    let mut log = found.table(table, "log");
+    let kind: String = found.take(&mut log, "kind", "[log]").unwrap_or_else(|| "embedded".into());
+    let (has_kafka, has_pravega) = (table.contains_key("kafka"), table.contains_key("pravega"));
+    let kafka = found.section::<Kafka>(table, "kafka").unwrap_or_default();
+    let pravega = found.section::<Pravega>(table, "pravega").unwrap_or_default();
+    for (section, there) in [("kafka", has_kafka), ("pravega", has_pravega)] {
+        if there && kind != section {
+            let problem =
+                format!("[{section}]: nothing uses it while kind = {kind:?} in [log]; set kind = \"{section}\"");
+            found.problems.push(problem);
+        }
+    }
+    if kind != "embedded" && !log.is_empty() {
+        let keys: Vec<&str> = log.keys().map(String::as_str).collect();
+        let keys = keys.join(", ");
+        found.problems.push(format!("[log]: {keys} belong to the embedded log; with kind = {kind:?} see [{kind}]"));
+    }
+    match kind.as_str() {
+        "embedded" => {
+            let options = found.whole::<EmbeddedOptions>(log, "[log]").unwrap_or_default();
+            found.all("[log]", options.check().err().map(|why| why.to_string()));
+            LogChoice::Embedded(options)
+        }
+        "kafka" => {
+            if kafka.brokers.is_empty() {
+                found.problems.push("[kafka]: say where it is, as in brokers = \"kafka-1:9092,kafka-2:9092\"".into());
+            }
+            LogChoice::Kafka(Box::new(kafka))
+        }
+        "pravega" => {
+            if pravega.controller.is_empty() {
+                found.problems.push("[pravega]: say where it is, as in controller = \"tcp://pravega:9090\"".into());
+            }
+            if pravega.retain_age_ms.is_some() && pravega.retain_bytes.is_some() {
+                found.problems.push("[pravega]: retain_age_ms or retain_bytes: Pravega takes one of them".into());
+            }
+            LogChoice::Pravega(Box::new(pravega))
+        }
+        other => {
+            found.problems.push(format!("[log]: kind = {other:?}: use embedded, kafka or pravega"));
+            LogChoice::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(text: &str) -> (LogChoice, Vec<String>) {
+        let mut found = Findings::default();
+        let choice = choice(&mut text.parse().unwrap(), &mut found);
+        (choice, found.problems)
+    }
+
+    #[test]
+    fn a_server_has_a_section_of_its_own() {
+        let (choice, problems) = chosen(
+            "[log]\nkind = \"kafka\"\n[kafka]\nbrokers = \"a:1\"\nsasl = {mechanism = \"scram-sha-512\", user = \"u\", password = \"secret\"}",
+        );
+        assert!(problems.is_empty(), "{problems:?}");
+        let shown = format!("{choice:?}");
+        assert!(shown.contains("ScramSha512") && !shown.contains("secret"), "{shown}");
+        let (choice, problems) = chosen(
+            "[log]\nkind = \"pravega\"\n[pravega]\ncontroller = \"tcp://a:1\"\nauth = {password = {user = \"u\", password = \"secret\"}}",
+        );
+        assert!(problems.is_empty() && choice.is_shared(), "{problems:?}");
+        assert!(!format!("{choice:?}").contains("secret"));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_said() {
+        for (text, part) in [
+            ("[kafka]\nbrokers = \"a:1\"", "set kind = \"kafka\""),
+            ("[log]\nkind = \"kafka\"", "brokers"),
+            ("[log]\nkind = \"pravega\"", "controller"),
+            ("[log]\nkind = \"files\"", "embedded, kafka or pravega"),
+            ("[log]\nkind = \"kafka\"\nsegment_bytes = 7\n[kafka]\nbrokers = \"a:1\"", "belong to the embedded log"),
+            ("[log]\nkind = \"kafka\"\n[kafka]\nbroker = \"a:1\"", "did you mean brokers"),
+        ] {
+            let (_, problems) = chosen(text);
+            assert!(problems.iter().any(|problem| problem.contains(part)), "{text}: {problems:?}");
+        }
+    }
+}
