@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use tokio::sync::Notify;
-use weir_store::{BoxFuture, OpenOptions, StoreError, WriteHook};
+use weir_store::{OpenOptions, StoreError};
 use weir_store_contract::support::{action, commit, job, publish};
 use weir_tests::{PostgresServer, wait_until};
 
-use crate::{SERVER, impatient, open};
-
-const SOON: Duration = Duration::from_secs(30);
+use crate::{Gate, SERVER, SOON, impatient, open};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_a_kill_and_the_store_goes_on_by_itself() {
@@ -72,58 +68,42 @@ async fn a_server_that_says_nothing_is_not_waited_for_for_ever() {
 async fn a_server_that_falls_silent_within_a_write_ends_it() {
     let server = PostgresServer::start();
     let url = server.url(&server.database().await);
-    let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let hook = Arc::new(Gate { reached: Arc::clone(&reached), go: Arc::clone(&go) });
-    let store = open(&url, &OpenOptions { idle_wait: SOON, ..impatient() }).await.with_write_hook(hook);
+    let gate = Gate::default();
+    let store =
+        open(&url, &OpenOptions { idle_wait: SOON, ..impatient() }).await.with_write_hook(Arc::new(gate.clone()));
     let writing = {
         let store = store.clone();
         tokio::spawn(async move { store.set_frozen(true, "ada", 1).await })
     };
-    reached.notified().await;
+    gate.reached.notified().await;
     server.pause();
-    go.notify_one();
+    gate.go.notify_one();
     let silent = writing.await.unwrap().unwrap_err();
     assert_eq!(silent.code(), "WR0415", "{silent}");
     server.resume();
     wait_until("the store to be back", SOON, async || store.controls().await.ok()).await;
 }
 
-/// Holds a write up before it is committed.
-struct Gate {
-    reached: Arc<Notify>,
-    go: Arc<Notify>,
-}
-
-impl WriteHook for Gate {
-    fn within(&self, _what: &'static str) -> BoxFuture<'_, ()> {
-        Box::pin(async {
-            self.reached.notify_one();
-            self.go.notified().await;
-        })
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_stopped_within_a_write_is_taken_over_and_commits_nothing() {
     let url = SERVER.url(&SERVER.database().await);
-    let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let hook = Arc::new(Gate { reached: Arc::clone(&reached), go: Arc::clone(&go) });
+    let gate = Gate::default();
     let (stalled, other) = (open(&url, &impatient()).await, open(&url, &OpenOptions::default()).await);
     let lease = stalled.acquire_lease("actuator/prod", "a", 100).await.unwrap().unwrap();
     let guarded = stalled.clone().under_lease(&lease);
-    let held_up = guarded.clone().with_write_hook(hook);
+    let held_up = guarded.clone().with_write_hook(Arc::new(gate.clone()));
     let writing =
         tokio::spawn(async move { held_up.claim_action(&action("c1", &job("orders"), 1), None, vec![]).await });
-    reached.notified().await;
+    gate.reached.notified().await;
 
     // Nobody gets the lease in the middle of a write under it; the server ends that after a while.
     let taken =
         wait_until("the lease", SOON, async || other.acquire_lease("actuator/prod", "b", 60_000).await.unwrap());
     assert_eq!(taken.await.epoch, 2);
-    assert!(other.claim_action(&action("c1", &job("orders"), 1), None, vec![]).await.unwrap());
-    go.notify_one();
+    gate.go.notify_one();
     let late = writing.await.unwrap().unwrap_err();
     assert_eq!(late.code(), "WR0415", "{late}");
+    assert!(other.claim_action(&action("c1", &job("orders"), 1), None, vec![]).await.unwrap());
     let fenced = guarded.claim_action(&action("c2", &job("orders"), 1), None, vec![]).await.unwrap_err();
     assert!(matches!(fenced, StoreError::Fenced { ours: 1, theirs: 2, .. }), "{fenced}");
     assert_eq!(other.open_actions().await.unwrap().len(), 1);
@@ -132,16 +112,15 @@ async fn who_is_stopped_within_a_write_is_taken_over_and_commits_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shard_that_was_claimed_meanwhile_refuses_who_was_stopped() {
     let url = SERVER.url(&SERVER.database().await);
-    let (reached, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let hook = Arc::new(Gate { reached: Arc::clone(&reached), go: Arc::clone(&go) });
+    let gate = Gate::default();
     let (stalled, other) = (open(&url, &impatient()).await, open(&url, &OpenOptions::default()).await);
     stalled.commit(&commit(1, "old", vec![])).await.unwrap();
-    let held_up = stalled.clone().with_write_hook(hook);
+    let held_up = stalled.clone().with_write_hook(Arc::new(gate.clone()));
     let writing = tokio::spawn(async move { held_up.commit(&commit(1, "late", vec![])).await });
-    reached.notified().await;
+    gate.reached.notified().await;
     let inherited = other.claim_shard("0", 2, 1).await.unwrap().unwrap();
     assert_eq!(inherited.state, b"old", "what was not committed does not count");
-    go.notify_one();
+    gate.go.notify_one();
     assert!(writing.await.unwrap().is_err());
     let fenced = stalled.commit(&commit(1, "later", vec![])).await.unwrap_err();
     assert!(matches!(fenced, StoreError::Fenced { ours: 1, theirs: 2, .. }), "{fenced}");
