@@ -30,7 +30,9 @@ url() { echo "postgres://weir@127.0.0.1:$(cat "$dir/port")"; }
 processes() {
   local main
   main=$(head -n 1 "$data/postmaster.pid" 2> /dev/null) || return 0
-  [ "$(cat "/proc/$main/comm" 2> /dev/null)" = postgres ] || return 0
+  # Not another's of the same number, nor one that is dead and only not buried yet.
+  grep -q '^Name:[[:space:]]*postgres$' "/proc/$main/status" 2> /dev/null || return 0
+  if grep -q '^State:[[:space:]]*Z' "/proc/$main/status"; then return 0; fi
   echo "$main" $(ps -o pid= --ppid "$main" || true)
 }
 

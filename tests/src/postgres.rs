@@ -1,0 +1,131 @@
+//! A real PostgreSQL server of our own.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection};
+
+use crate::cluster::output;
+
+/// A real PostgreSQL server, on a port that it keeps when it is started again. It ends, with its folder, when this is
+/// dropped, and also when the test's process dies.
+///
+/// The user `weir` may do everything and needs no password; `guarded` needs `open sesame`.
+pub struct PostgresServer {
+    folder: PathBuf,
+    url: String,
+    guard: Child,
+    databases: AtomicUsize,
+}
+
+impl PostgresServer {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        let folder = tempfile::Builder::new().prefix("weir-postgres-").tempdir().expect("a temporary folder").keep();
+        let guard = guard(&folder);
+        let mut server = Self { folder, url: String::new(), guard, databases: AtomicUsize::new(0) };
+        server.url = server.run("start");
+        server
+    }
+
+    /// Address of a database, as the user who needs no password.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("{}/{database}", self.url)
+    }
+
+    /// Address of a database, as the user who needs `password`.
+    #[must_use]
+    pub fn url_with(&self, password: &str, database: &str) -> String {
+        self.url(database).replace("weir@", &format!("guarded:{password}@"))
+    }
+
+    /// Makes an empty database; its name.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub async fn database(&self) -> String {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let mut connection = self.connect("postgres").await;
+        sqlx::raw_sql(AssertSqlSafe(format!("CREATE DATABASE {name}")))
+            .execute(&mut connection)
+            .await
+            .expect("a database");
+        connection.close().await.expect("it answers");
+        name
+    }
+
+    /// Connects to a database, around Weir.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub async fn connect(&self, database: &str) -> PgConnection {
+        PgConnection::connect(&self.url(database)).await.expect("a server of our own")
+    }
+
+    /// Ends the server as a crash of its machine would: all of its processes, at once.
+    pub fn kill(&self) {
+        self.run("kill");
+    }
+
+    /// Starts it again, after [`PostgresServer::kill`] or [`PostgresServer::stop`].
+    pub fn restart(&self) {
+        self.run("start");
+    }
+
+    /// Ends it in good order, whoever is connected.
+    pub fn stop(&self) {
+        self.run("stop");
+    }
+
+    /// Stops all of its processes, so that it is there and says nothing.
+    pub fn pause(&self) {
+        self.run("pause");
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        self.run("resume");
+    }
+
+    fn run(&self, command: &str) -> String {
+        let mut run = Command::new(script());
+        run.arg(command).env("RUN_DIR", &self.folder);
+        output(&mut run).unwrap_or_else(|why| panic!("{why}"))
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.folder.join("postgres.log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            eprintln!("--- end of the server's log\n{}", lines[lines.len().saturating_sub(25)..].join("\n"));
+        }
+        // Closing its input is what the guard waits for.
+        drop(self.guard.stdin.take());
+        if !self.guard.wait().is_ok_and(|status| status.success()) {
+            eprintln!("the server in {} may not have ended", self.folder.display());
+        }
+    }
+}
+
+/// A process that ends the server and removes its folder once this process lets go of it, or is gone. It is out of reach of
+/// a Ctrl-C, which would otherwise leave the server behind.
+fn guard(folder: &Path) -> Child {
+    let work = "cat > /dev/null; \"$1\" stop; rm -rf \"$RUN_DIR\"";
+    let mut command = Command::new("bash");
+    command.args(["-c", work, "guard"]).arg(script()).env("RUN_DIR", folder);
+    command.stdin(Stdio::piped()).process_group(0).spawn().expect("bash")
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../dev/postgres/run.sh")
+}

@@ -1,0 +1,54 @@
+//! The control database on PostgreSQL, where it differs from a file: writers side by side, and a server that comes and goes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on should stop there"
+)]
+
+mod opening;
+mod outages;
+mod races;
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use weir_store::{Address, BoxFuture, OpenOptions, Store, WriteHook};
+use weir_tests::PostgresServer;
+
+/// A server for the tests that leave it alone.
+static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
+
+/// What comes at all comes within this time, also on a busy machine.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Limits that a test can wait for.
+fn impatient() -> OpenOptions {
+    OpenOptions {
+        lock_wait: Duration::from_millis(500),
+        answer_wait: Duration::from_millis(500),
+        idle_wait: Duration::from_millis(500),
+        ..OpenOptions::default()
+    }
+}
+
+async fn open(url: &str, options: &OpenOptions) -> Store {
+    Store::open_at(&Address::parse(url).unwrap(), options).await.unwrap()
+}
+
+/// Holds a write up before it is committed.
+#[derive(Clone, Default)]
+struct Gate {
+    reached: Arc<Notify>,
+    go: Arc<Notify>,
+}
+
+impl WriteHook for Gate {
+    fn within(&self, _what: &'static str) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            self.reached.notify_one();
+            self.go.notified().await;
+        })
+    }
+}
