@@ -15,7 +15,6 @@ use weir_flink::Method;
 use weir_schemas::control::{Mode, PolicyBook, PolicyEntry};
 use weir_schemas::decision::{Decision, Disposition, Verdict};
 use weir_schemas::event::TYPE_DECISION;
-use weir_schemas::policy::Policy;
 use weir_simulator::scenario::{quick_cluster, scenario, wordcount_job};
 use weir_simulator::{ClusterSpec, Fault, FaultPlan, FlinkVersion, JobSpec, Request, Scheduler, hex_id};
 use weir_store::RequestKind;
