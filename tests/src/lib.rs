@@ -1,6 +1,7 @@
 //! What tests on real servers have in common.
 //!
 //! - [`FlinkCluster`]: a real Flink, started by `dev/flink`, and gone when it is dropped;
+//! - [`KafkaBroker`]: a real Kafka broker, started by `dev/kafka`, which can be killed and paused;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
 #![allow(
@@ -12,6 +13,7 @@
 
 mod cluster;
 mod job;
+mod kafka;
 pub mod scenario;
 mod wait;
 mod weir;
@@ -19,6 +21,7 @@ mod world;
 
 pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
 pub use job::{FlinkJob, Load};
+pub use kafka::KafkaBroker;
 pub use wait::wait_until;
 pub use weir::Weir;
 pub use world::{BoxFuture, RealFlink, Shape, SimulatedFlink, World, until};
