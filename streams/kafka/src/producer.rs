@@ -258,6 +258,8 @@ impl Producers {
             if batch.failed.load(Ordering::Acquire) {
                 break;
             }
+            // A large batch must not keep a thread of the runtime to itself.
+            tokio::task::consume_budget().await;
             self.reserve(cost(payload.len())).await?;
             batch.left.fetch_add(1, Ordering::AcqRel);
             let record = BaseRecord::with_opaque_to(to.topic, Arc::clone(&batch));
@@ -308,4 +310,77 @@ fn generation(config: &rdkafka::ClientConfig, known: &Arc<Known>) -> KafkaResult
     let reports = Reports { known: Arc::clone(known), dead: AtomicBool::new(false), stored };
     let producer = config.create_with_context(reports)?;
     Ok(Arc::new(Generation { producer: Some(producer) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::mocking::MockCluster;
+    use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+    use tokio::runtime::Runtime;
+
+    use super::*;
+    use crate::record::key_of;
+
+    const PLACE: Place<'static> = Place { topic: "weir-metrics", partition: 1, counted: true };
+
+    fn producers(cluster: &MockCluster<'_, impl ClientContext>, change: fn(&mut KafkaOptions)) -> Producers {
+        cluster.create_topic(PLACE.topic, 2, 1).unwrap();
+        let mut options = KafkaOptions { brokers: cluster.bootstrap_servers(), ..KafkaOptions::default() };
+        change(&mut options);
+        Producers::new(&options).unwrap()
+    }
+
+    fn stored(producers: &Producers) -> u64 {
+        let generation = producers.current().unwrap();
+        let (_, high) = generation.client().unwrap().fetch_watermarks(PLACE.topic, 1, Duration::from_secs(5)).unwrap();
+        u64::try_from(high).unwrap()
+    }
+
+    /// The server refuses a batch for good. What was sent after it must not be stored without it, and the next append finds
+    /// a client that works.
+    #[test]
+    fn a_producer_that_failed_for_good_is_made_anew() {
+        let cluster = MockCluster::new(1).unwrap();
+        let producers = producers(&cluster, |_| {});
+        let payloads: Vec<&[u8]> = vec![&[7; 100_000]; 40];
+        Runtime::new().unwrap().block_on(async {
+            producers.send(PLACE, &key_of(1), &payloads).await.unwrap();
+            cluster.request_errors(
+                RDKafkaApiKey::Produce,
+                &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED],
+            );
+            let failed = producers.send(PLACE, &key_of(2), &payloads).await.unwrap_err();
+            assert!(matches!(failed, SendError::Failed(_)), "{failed:?}");
+            assert_eq!(producers.known.space.available_permits(), 32 * 1024 * 1024, "all room is given back");
+            assert_eq!(stored(&producers), 40, "nothing follows what was refused");
+            producers.send(PLACE, &key_of(3), &payloads).await.unwrap();
+        });
+        assert_eq!(stored(&producers), 80);
+        let counters = &producers.known.counters;
+        assert_eq!(counters.producers_rebuilt.load(Ordering::Relaxed), 1);
+        assert_eq!(counters.snapshot().records_appended, 80);
+        assert_eq!(producers.known.lost(), None);
+    }
+
+    /// Whatever becomes of who sends, the queue keeps its bound, and what is in it is stored in order once that is possible.
+    #[test]
+    fn a_full_queue_makes_appends_wait() {
+        let cluster = MockCluster::new(1).unwrap();
+        let producers = producers(&cluster, |options| {
+            (options.queue_bytes, options.max_record_bytes, options.delivery_timeout_ms) = (1_000_000, 500_000, 300);
+        });
+        let payloads: Vec<&[u8]> = vec![&[7; 100_000]; 40];
+        cluster.partition_leader(PLACE.topic, 1, None).unwrap();
+        Runtime::new().unwrap().block_on(async {
+            for _ in 0..3 {
+                let late = producers.send(PLACE, &key_of(1), &payloads).await.unwrap_err();
+                assert!(matches!(late, SendError::Late), "{late:?}");
+                assert!(producers.known.space.available_permits() < cost(100_000));
+            }
+            cluster.partition_leader(PLACE.topic, 1, Some(1)).unwrap();
+            while producers.send(PLACE, &key_of(1), &payloads[..1]).await.is_err() {}
+        });
+        assert_eq!(producers.known.space.available_permits(), 1_000_000);
+        assert!((10..=20).contains(&stored(&producers)), "{}", stored(&producers));
+    }
 }
