@@ -2,6 +2,7 @@
 //!
 //! - [`FlinkCluster`]: a real Flink, started by `dev/flink`, and gone when it is dropped;
 //! - [`PostgresServer`]: a real PostgreSQL, started by `dev/postgres`, and gone when it is dropped;
+//! - [`KafkaBroker`]: a real Kafka broker, started by `dev/kafka`, which can be killed and paused;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
 #![allow(
@@ -13,6 +14,7 @@
 
 mod cluster;
 mod job;
+mod kafka;
 mod postgres;
 pub mod scenario;
 mod wait;
@@ -21,6 +23,7 @@ mod world;
 
 pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
 pub use job::{FlinkJob, Load};
+pub use kafka::KafkaBroker;
 pub use postgres::PostgresServer;
 pub use wait::wait_until;
 pub use weir::Weir;

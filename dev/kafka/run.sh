@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# run.sh   starts one Kafka broker with its controller (KRaft) on 127.0.0.1, and prints its address once it serves requests.
+#
+# DATA (required) is the folder of configuration, data, log and process id. A second start in the same folder goes on with
+# the data and the ports of the first one. The first start reads these variables:
+#   PORT            free   clients, without encryption
+#   CONTROLLER_PORT free   the controller
+#   SECURE          none   a folder with broker.pem (key and certificates); adds a listener with TLS and SCRAM-SHA-512
+#   SECURE_PORT     free   its port; it is kept in DATA/secure-port
+#   SECURE_USER     none   name=...,password=... of the one who may log in there
+#   HEAP            256m   memory of the broker
+#   EXTRA           none   a file of further "key=value" lines
+#   WEIR_CACHE             see fetch.sh
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+: "${DATA:?set DATA to the folder of this broker}"
+mkdir -p "$DATA"
+DATA=$(cd "$DATA" && pwd)
+conf=$DATA/server.properties
+
+die() { echo "run.sh: $*" >&2; exit 1; }
+
+# Ports below the range from which the system draws client ports, so that nothing grabs them between look and bind.
+free_ports() { # COUNT
+  python3 - "$1" <<'PY'
+import random, socket, sys
+held = []
+while len(held) < int(sys.argv[1]):
+    s = socket.socket()
+    try:
+        s.bind(("127.0.0.1", random.randrange(20000, 32000)))
+        held.append(s)
+    except OSError:
+        s.close()
+print(*(s.getsockname()[1] for s in held))
+PY
+}
+
+write_conf() {
+  local free port controller secure plain control
+  read -r -a free <<< "$(free_ports 3)"
+  port=${PORT:-${free[0]}} controller=${CONTROLLER_PORT:-${free[1]}} secure=${SECURE_PORT:-${free[2]}}
+  plain=PLAINTEXT://127.0.0.1:$port control=CONTROLLER://127.0.0.1:$controller
+  if [ -n "${SECURE:-}" ]; then plain=$plain,SECURE://127.0.0.1:$secure; fi
+  cat > "$conf.new" <<EOF
+process.roles=broker,controller
+node.id=1
+listeners=$plain,$control
+advertised.listeners=$plain,$control
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:$controller
+log.dirs=$DATA/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+# A killed broker may come back before it was missed.
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+log.cleaner.dedupe.buffer.size=4194304
+num.network.threads=2
+num.io.threads=4
+EOF
+  if [ -n "${SECURE:-}" ]; then
+    cat >> "$conf.new" <<EOF
+listener.name.secure.ssl.keystore.type=PEM
+listener.name.secure.ssl.keystore.location=$SECURE/broker.pem
+listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+EOF
+  fi
+  cat ${EXTRA:+"$EXTRA"} < /dev/null >> "$conf.new"
+  echo "$port" > "$DATA/port"
+  echo "$secure" > "$DATA/secure-port"
+}
+
+kafka=$("$here/fetch.sh")
+lean=(-Xms64m "-Xmx${HEAP:-256m}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto)
+log=(-Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info)
+
+
+# Written last, so that a first start that failed is begun again.
+if [ ! -e "$conf" ]; then
+  write_conf
+  rm -rf "$DATA/data"
+  id=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
+  user=(${SECURE_USER:+--add-scram "SCRAM-SHA-512=[$SECURE_USER]"})
+  java "${lean[@]}" "${log[@]}" -cp "$kafka/lib/*" kafka.tools.StorageTool format --standalone -t "$id" -c "$conf.new" \
+    "${user[@]}" > "$DATA/format.log" 2>&1 || { cat "$DATA/format.log" >&2; exit 1; }
+  mv "$conf.new" "$conf"
+fi
+
+nohup nice java "${lean[@]}" "${log[@]}" -cp "$kafka/lib/*" kafka.Kafka "$conf" > "$DATA/broker.log" 2>&1 < /dev/null &
+pid=$!
+echo "$pid" > "$DATA/pid"
+
+# The broker says this once it takes requests.
+deadline=$((SECONDS + ${START_SECONDS:-60}))
+until grep -q 'Kafka Server started' "$DATA/broker.log"; do
+  if ! kill -0 "$pid" 2> /dev/null; then tail -n 40 "$DATA/broker.log" >&2; die "the broker ended during its start"; fi
+  if [ "$SECONDS" -ge "$deadline" ]; then
+    kill -KILL "$pid"
+    die "the broker is not ready after ${START_SECONDS:-60} s, see $DATA/broker.log"
+  fi
+  sleep 0.1
+done
+echo "127.0.0.1:$(cat "$DATA/port")"
