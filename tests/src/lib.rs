@@ -1,6 +1,7 @@
 //! What tests on real servers have in common.
 //!
 //! - [`FlinkCluster`]: a real Flink, started by `dev/flink`, and gone when it is dropped;
+//! - [`PravegaServer`]: a real Pravega, started by `dev/pravega`, likewise;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
 #![allow(
@@ -12,6 +13,7 @@
 
 mod cluster;
 mod job;
+mod pravega;
 pub mod scenario;
 mod wait;
 mod weir;
@@ -19,6 +21,7 @@ mod world;
 
 pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
 pub use job::{FlinkJob, Load};
+pub use pravega::{Management, Memory, PravegaSecurity, PravegaServer};
 pub use wait::wait_until;
 pub use weir::Weir;
 pub use world::{BoxFuture, RealFlink, Shape, SimulatedFlink, World, until};
