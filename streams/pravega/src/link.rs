@@ -52,6 +52,16 @@ impl Link {
         LogError::Lost { server: self.server.clone(), log: self.log.clone(), problem: problem.into() }
     }
 
+    /// What is said of a log that may be lost, while that is not certain.
+    pub fn in_doubt(&self, error: LogError) -> LogError {
+        let LogError::Lost { problem, .. } = error else { return error };
+        LogError::Server {
+            server: self.server.clone(),
+            action: "use the streams of the log".to_owned(),
+            cause: problem,
+        }
+    }
+
     pub fn occupied(&self, name: &str, problem: impl Into<String>) -> LogError {
         LogError::Occupied { server: self.server.clone(), name: name.to_owned(), problem: problem.into() }
     }
@@ -62,7 +72,7 @@ impl Link {
         let says = |words: &[&str]| words.iter().any(|word| low.contains(word));
         let (server, action_said, cause) = (self.server.clone(), action.to_owned(), shorten(text));
         if says(&["no such segment", "nosuchsegment", "stream not found", "scope not found"]) {
-            return self.lost(format!("cannot {action}: its streams are gone"));
+            return self.lost(format!("cannot {action}: {cause}"));
         }
         if says(&[
             "unauthenticated",

@@ -33,7 +33,7 @@ impl PravegaLog {
         let link = Arc::new(Link::new(&options));
         resolve(&link, &address).await?;
         let client = Client::start(&link, &settings).await?;
-        let birth = birth::open(&client, &link, &options, now_ms).await?;
+        let birth = birth::open(&client, &link, &options, now_ms).await.map_err(|error| link.in_doubt(error))?;
         tracing::info!(log = %birth.info.name, incarnation = %birth.info.incarnation, "opened a log on Pravega");
         Ok(Self { shared: Arc::new(Shared::new(link, settings, client, &birth, &options)) })
     }

@@ -60,6 +60,9 @@ pub struct Timeouts {
     pub acknowledgement: Duration,
     /// How long a connection may be quiet before it is asked whether the log is still the one that was opened.
     pub quiet: Duration,
+    /// How long the streams have to be missing until the log counts as lost. A server that is just starting may say for some
+    /// seconds that they are not there; one that says that the name belongs to another log is believed at once.
+    pub gone: Duration,
     /// The first pause before a writer or reader that failed is made anew. It doubles with each failure.
     pub first_pause: Duration,
     /// The longest such pause.
@@ -72,6 +75,7 @@ impl Default for Timeouts {
             call: Duration::from_secs(15),
             acknowledgement: Duration::from_secs(15),
             quiet: Duration::from_secs(5),
+            gone: Duration::from_secs(20),
             first_pause: Duration::from_millis(200),
             longest_pause: Duration::from_secs(5),
         }

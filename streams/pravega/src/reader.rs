@@ -254,7 +254,8 @@ impl PravegaReader {
                 self.seen = None;
                 self.pause.failed();
                 tracing::warn!(log = %self.shared.info.name, partition = self.partition, "a reader is made anew: {error}");
-                Err(self.shared.note(error))
+                let place = self.shared.partition(self.partition)?;
+                Err(self.shared.note(&place.missing, error))
             }
         }
     }

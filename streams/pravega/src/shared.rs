@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     partitions: Vec<Partition>,
     /// Why nothing can be done with this log any more.
     lost: OnceLock<LogError>,
+    /// Since when the record of what it is has been missing.
+    missing: Missing,
     /// When the log was last seen to be the one that was opened. Locked while somebody looks.
     confirmed: tokio::sync::Mutex<Instant>,
 }
@@ -41,6 +43,22 @@ pub(crate) struct Partition {
     /// Knows where the segment lives. Kept, since finding out takes several questions.
     probe: tokio::sync::Mutex<Option<Arc<ByteReader>>>,
     truncating: tokio::sync::Mutex<()>,
+    /// Since when the stream has been missing.
+    pub missing: Missing,
+}
+
+/// Since when something has been missing, if it is.
+#[derive(Debug, Default)]
+pub(crate) struct Missing(Mutex<Option<Instant>>);
+
+impl Missing {
+    fn for_how_long(&self) -> Duration {
+        lock(&self.0).get_or_insert_with(Instant::now).elapsed()
+    }
+
+    fn found(&self) {
+        *lock(&self.0) = None;
+    }
 }
 
 /// Where a partition begins and ends.
@@ -59,6 +77,7 @@ impl Shared {
             lane: Mutex::new(None),
             probe: tokio::sync::Mutex::new(None),
             truncating: tokio::sync::Mutex::new(()),
+            missing: Missing::default(),
         };
         Self {
             seal: Seal::of(birth.info.incarnation),
@@ -67,6 +86,7 @@ impl Shared {
             max_waiting_bytes: options.max_waiting_bytes,
             partitions: (0..).zip(&birth.segments).map(partition).collect(),
             lost: OnceLock::new(),
+            missing: Missing::default(),
             confirmed: tokio::sync::Mutex::new(Instant::now()),
             link,
             settings,
@@ -89,13 +109,22 @@ impl Shared {
         self.lost.get().map_or(Ok(()), |lost| Err(lost.clone()))
     }
 
-    /// Remembers that the log is lost, if that is what the error says.
-    pub fn note(&self, error: LogError) -> LogError {
-        if let LogError::Lost { .. } = error {
-            tracing::error!("{error}");
-            return self.lost.get_or_init(|| error).clone();
+    /// Makes of an error what is to be said. Streams that are missing are in doubt at first, and then lost for good: a server that
+    /// is just starting does not find them either.
+    pub fn note(&self, missing: &Missing, error: LogError) -> LogError {
+        let LogError::Lost { .. } = error else { return error };
+        if missing.for_how_long() < self.link.timeouts.gone {
+            return self.link.in_doubt(error);
         }
-        error
+        self.declare_lost(error)
+    }
+
+    fn declare_lost(&self, error: LogError) -> LogError {
+        let lost = self.lost.get_or_init(|| {
+            tracing::error!("{error}");
+            error
+        });
+        lost.clone()
     }
 
     /// Asks whether the log is still the one that was opened, unless that was seen not long ago. A server that came back empty
@@ -117,9 +146,9 @@ impl Shared {
             }
             Ok(None) => "the record of what it is has gone".to_owned(),
             Err(LogError::Occupied { problem, .. }) => problem,
-            Err(other) => return Err(self.note(other)),
+            Err(other) => return Err(self.note(&self.missing, other)),
         };
-        Err(self.note(self.link.lost(problem)))
+        Err(self.note(&self.missing, self.link.lost(problem)))
     }
 
     /// Where a partition begins and ends.
@@ -127,11 +156,17 @@ impl Shared {
         self.check_alive()?;
         let place = self.partition(partition)?;
         let asked = self.ask_bounds(place).await;
-        if asked.is_err() {
-            // The next question finds out anew where the segment lives.
-            *place.probe.lock().await = None;
+        match asked {
+            Ok(bounds) => {
+                place.missing.found();
+                Ok(bounds)
+            }
+            Err(error) => {
+                // The next question finds out anew where the segment lives.
+                *place.probe.lock().await = None;
+                Err(self.note(&place.missing, error))
+            }
         }
-        asked.map_err(|error| self.note(error))
     }
 
     async fn ask_bounds(&self, place: &Partition) -> Result<Bounds, LogError> {
@@ -183,7 +218,7 @@ impl Shared {
         let now = self.bounds(partition).await?;
         add(&self.link.counters.bytes_removed, now.head.saturating_sub(bounds.head));
         if now.head < target {
-            done.map_err(|error| self.note(error))?;
+            done.map_err(|error| self.note(&place.missing, error))?;
         }
         Ok(Position::from_raw(now.head))
     }

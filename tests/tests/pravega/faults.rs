@@ -22,10 +22,10 @@ pub fn deleted_under_open_handles(servers: &Servers) {
         for stream in streams(&options) {
             server.management().delete_stream(&scope, &stream);
         }
-        let error = reader_error(&mut reading).await;
+        let error = final_reader_error(&mut reading).await;
         assert!(matches!(error, LogError::Lost { .. }), "{error}");
-        let error = writing.append(b"record", 0).await.expect_err("the log is gone");
-        assert!(matches!(error, LogError::Lost { .. }) && !error.is_retryable(), "{error}");
+        let error = final_writer_error(&mut writing).await;
+        assert!(matches!(error, LogError::Lost { .. }), "{error}");
 
         let again = open(&options).await;
         assert_ne!(again.info().incarnation, log.info().incarnation);
@@ -35,10 +35,31 @@ pub fn deleted_under_open_handles(servers: &Servers) {
     });
 }
 
-/// What a reader says once it does not only wait any more.
-pub async fn reader_error(reading: &mut Box<dyn LogReader>) -> LogError {
-    wait_until("an error", Duration::from_secs(60), async || reading.read(10, Duration::from_millis(500)).await.err())
-        .await
+/// What a reader says once it does not only read and wait any more.
+async fn reader_error(reading: &mut Box<dyn LogReader>, read: &mut Vec<Vec<u8>>) -> LogError {
+    wait_until("an error", Duration::from_secs(60), async || {
+        let records = reading.read(10, Duration::from_millis(500)).await;
+        records.map(|records| read.extend(records.into_iter().map(|record| record.payload))).err()
+    })
+    .await
+}
+
+/// What a reader says that is not to be tried again.
+pub async fn final_reader_error(reading: &mut Box<dyn LogReader>) -> LogError {
+    wait_until("an end", Duration::from_secs(60), async || {
+        let error = reading.read(10, Duration::from_millis(500)).await.err();
+        error.filter(|error| !error.is_retryable())
+    })
+    .await
+}
+
+/// What a writer says that is not to be tried again.
+pub async fn final_writer_error(writing: &mut Box<dyn LogWriter>) -> LogError {
+    wait_until("an end", Duration::from_secs(60), async || {
+        let error = writing.append(b"record", 0).await.expect_err("there is no such log any more");
+        Some(error).filter(|error| !error.is_retryable())
+    })
+    .await
 }
 
 pub fn no_server_at_all(servers: &Servers) {
@@ -83,7 +104,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         server.pause();
         let stopped = Instant::now();
         // Silence becomes an error on both sides, and in every question.
-        let error = reader_error(&mut reading).await;
+        let error = reader_error(&mut reading, &mut read).await;
         assert!(matches!(error, LogError::TimedOut { .. } | LogError::Unreachable { .. }), "{error}");
         let error = log.tail(1).await.expect_err("no answer");
         assert!(matches!(error, LogError::TimedOut { .. }), "{error}");
@@ -94,7 +115,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         server.resume();
         let later = wait_until("an acknowledgement", Duration::from_secs(90), async || {
             let before = log.stats().records_appended;
-            let _records = read_more(&mut reading, &mut read).await;
+            read_more(&mut reading, &mut read).await;
             (log.stats().records_appended > before).then_some(before)
         })
         .await;
@@ -106,17 +127,10 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
     });
 }
 
-async fn read_more(reading: &mut Box<dyn LogReader>, into: &mut Vec<Vec<u8>>) -> usize {
+async fn read_more(reading: &mut Box<dyn LogReader>, into: &mut Vec<Vec<u8>>) {
     match reading.read(100, Duration::from_millis(500)).await {
-        Ok(records) => {
-            let count = records.len();
-            into.extend(records.into_iter().map(|record| record.payload));
-            count
-        }
-        Err(error) => {
-            assert!(error.is_retryable(), "{error}");
-            0
-        }
+        Ok(records) => into.extend(records.into_iter().map(|record| record.payload)),
+        Err(error) => assert!(error.is_retryable(), "{error}"),
     }
 }
 
@@ -128,7 +142,7 @@ pub fn killed_while_writing(servers: &Servers) {
         let mut reading = reader(&log, 0, 0).await;
         let mut read = read_until(&mut reading, b"50").await;
         server.kill();
-        let error = reader_error(&mut reading).await;
+        let error = reader_error(&mut reading, &mut read).await;
         assert!(error.is_retryable(), "{error}");
         server.restart();
         let acknowledged = log.stats().records_appended;

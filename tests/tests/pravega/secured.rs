@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_pravega::{Auth, PravegaOptions};
 use weir_streams::{Log, LogError};
 
-use super::faults::reader_error;
+use super::faults::{final_reader_error, final_writer_error};
 use super::{PASSWORD, Secured, Servers, USER, open, options, read_until, reader, refusal, writer};
 
 fn secured(secured: &Secured, scope: &str) -> PravegaOptions {
@@ -66,14 +66,9 @@ pub fn a_server_that_forgets(servers: &Servers) {
         server.server.kill();
         server.server.restart();
 
-        let error = loop {
-            let error = writing.append(b"record", 0).await.expect_err("there is no such log any more");
-            if !error.is_retryable() {
-                break error;
-            }
-        };
+        let error = final_writer_error(&mut writing).await;
         assert!(matches!(error, LogError::Lost { .. }), "{error}");
-        let error = reader_error(&mut reading).await;
+        let error = final_reader_error(&mut reading).await;
         assert!(matches!(error, LogError::Lost { .. }), "{error}");
 
         let again = open(&options).await;
