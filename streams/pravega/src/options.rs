@@ -264,9 +264,11 @@ mod tests {
         error.to_string()
     }
 
+    type Change = fn(&mut PravegaOptions);
+
     #[test]
     fn what_cannot_be_followed_is_refused_with_the_setting() {
-        let cases: [(&str, fn(&mut PravegaOptions)); 12] = [
+        let cases: [(&str, Change); 12] = [
             ("scope", |options| options.scope = "a/b".into()),
             ("prefix", |options| options.prefix = String::new()),
             ("partitions", |options| options.partitions = 0),
