@@ -90,7 +90,7 @@ impl FlinkCluster {
     #[must_use]
     pub fn start(options: &FlinkOptions) -> Self {
         let folder = tempfile::Builder::new().prefix("weir-flink-").tempdir().expect("a temporary folder").keep();
-        let guard = guard(&folder);
+        let guard = guard(&script("cluster.sh"), &folder);
         let mut cluster = Self { folder, url: String::new(), guard, jobs: AtomicUsize::new(0) };
         let extra = cluster.folder.join("extra.yaml");
         let lines: String = options.extra.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
@@ -218,12 +218,12 @@ impl Drop for FlinkCluster {
     }
 }
 
-/// A process that ends the cluster and removes its folder once this process lets go of it, or is gone. It is out of reach of
+/// A process that runs `script stop` and removes the folder once this process lets go of it, or is gone. It is out of reach of
 /// a Ctrl-C, which would otherwise leave the servers behind.
-fn guard(folder: &Path) -> Child {
+pub(crate) fn guard(script: &Path, folder: &Path) -> Child {
     let work = "cat > /dev/null; \"$1\" stop; rm -rf \"$RUN_DIR\"";
     let mut command = Command::new("bash");
-    command.args(["-c", work, "guard"]).arg(script("cluster.sh")).env("RUN_DIR", folder);
+    command.args(["-c", work, "guard"]).arg(script).env("RUN_DIR", folder);
     command.stdin(Stdio::piped()).process_group(0).spawn().expect("bash")
 }
 

@@ -3,6 +3,7 @@
 //! - [`FlinkCluster`]: a real Flink, started by `dev/flink`, and gone when it is dropped;
 //! - [`PostgresServer`]: a real PostgreSQL, started by `dev/postgres`, and gone when it is dropped;
 //! - [`KafkaBroker`]: a real Kafka broker, started by `dev/kafka`, which can be killed and paused;
+//! - [`PravegaServer`]: a real Pravega, started by `dev/pravega`, likewise;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
 #![allow(
@@ -16,6 +17,7 @@ mod cluster;
 mod job;
 mod kafka;
 mod postgres;
+mod pravega;
 pub mod scenario;
 mod wait;
 mod weir;
@@ -25,6 +27,7 @@ pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
 pub use job::{FlinkJob, Load};
 pub use kafka::KafkaBroker;
 pub use postgres::PostgresServer;
+pub use pravega::{Management, Memory, PravegaSecurity, PravegaServer};
 pub use wait::wait_until;
 pub use weir::Weir;
 pub use world::{BoxFuture, RealFlink, Shape, SimulatedFlink, World, until};

@@ -1,0 +1,165 @@
+//! What happens when the durable server dies, stops, or loses streams.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weir_pravega::PravegaOptions;
+use weir_streams::{Log, LogError, LogReader, LogWriter};
+use weir_tests::wait_until;
+
+use super::facts::streams;
+use super::{Servers, append_until_taken, open, options, read_until, reader, refusal, writer};
+
+/// The streams go away under open handles: both sides say so, whatever they were doing, and a new log begins under the name.
+pub fn deleted_under_open_handles(servers: &Servers) {
+    servers.on_durable(async |server, scope| {
+        let options = options(server, &scope);
+        let log = open(&options).await;
+        let mut writing = writer(&log, 0).await;
+        writing.append(b"record", 0).await.expect("an acknowledgement");
+        let mut reading = reader(&log, 0, 0).await;
+        read_until(&mut reading, b"record").await;
+        for stream in streams(&options) {
+            server.management().delete_stream(&scope, &stream);
+        }
+        let error = final_reader_error(&mut reading).await;
+        assert!(matches!(error, LogError::Lost { .. }), "{error}");
+        let error = final_writer_error(&mut writing).await;
+        assert!(matches!(error, LogError::Lost { .. }), "{error}");
+
+        let again = open(&options).await;
+        assert_ne!(again.info().incarnation, log.info().incarnation);
+        writer(&again, 0).await.append(b"anew", 0).await.expect("an acknowledgement");
+        let error = log.tail(0).await.expect_err("the old one stays lost");
+        assert!(matches!(error, LogError::Lost { .. }), "{error}");
+    });
+}
+
+/// What a reader says once it does not only read and wait any more.
+async fn reader_error(reading: &mut Box<dyn LogReader>, read: &mut Vec<Vec<u8>>) -> LogError {
+    wait_until("an error", Duration::from_secs(60), async || {
+        let records = reading.read(10, Duration::from_millis(500)).await;
+        records.map(|records| read.extend(records.into_iter().map(|record| record.payload))).err()
+    })
+    .await
+}
+
+/// What a reader says that is not to be tried again.
+pub async fn final_reader_error(reading: &mut Box<dyn LogReader>) -> LogError {
+    wait_until("an end", Duration::from_secs(60), async || {
+        let error = reading.read(10, Duration::from_millis(500)).await.err();
+        error.filter(|error| !error.is_retryable())
+    })
+    .await
+}
+
+/// What a writer says that is not to be tried again.
+pub async fn final_writer_error(writing: &mut Box<dyn LogWriter>) -> LogError {
+    wait_until("an end", Duration::from_secs(60), async || {
+        let error = writing.append(b"record", 0).await.expect_err("there is no such log any more");
+        Some(error).filter(|error| !error.is_retryable())
+    })
+    .await
+}
+
+pub fn no_server_at_all(servers: &Servers) {
+    servers.on_durable(async |server, scope| {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let options = PravegaOptions { controller: format!("tcp://{nobody}"), ..options(server, &scope) };
+        let begun = Instant::now();
+        let error = refusal(&options).await;
+        assert!(matches!(error, LogError::Unreachable { .. }), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+    });
+}
+
+/// Writes numbers, one by one, until told to end; whatever fails is tried again. What was acknowledged.
+async fn write_numbers(mut writing: Box<dyn LogWriter>, end: tokio::sync::watch::Receiver<bool>) -> u32 {
+    let mut number = 0;
+    while !*end.borrow() {
+        append_until_taken(&mut writing, format!("{number}").as_bytes()).await;
+        number += 1;
+    }
+    append_until_taken(&mut writing, b"end").await;
+    number
+}
+
+/// Every number is there, in order. One whose acknowledgement was lost may be there again, right behind itself.
+fn check_numbers(mut payloads: Vec<Vec<u8>>, written: u32) {
+    assert_eq!(payloads.pop().as_deref(), Some(&b"end"[..]));
+    payloads.dedup();
+    let text = |payload: Vec<u8>| String::from_utf8(payload).unwrap();
+    let read: Vec<String> = payloads.into_iter().map(text).filter(|text| text != "end").collect();
+    let expected: Vec<String> = (0..written).map(|number| number.to_string()).collect();
+    assert_eq!(read, expected);
+}
+
+pub fn stopped_for_20_seconds(servers: &Servers) {
+    servers.on_durable(async |server, scope| {
+        let log = open(&options(server, &scope)).await;
+        let (end, ended) = tokio::sync::watch::channel(false);
+        let writing = tokio::spawn(write_numbers(writer(&log, 0).await, ended));
+        let mut reading = reader(&log, 0, 0).await;
+        let mut read = read_until(&mut reading, b"20").await;
+        server.pause();
+        let stopped = Instant::now();
+        // Silence becomes an error on both sides, and in every question.
+        let error = reader_error(&mut reading, &mut read).await;
+        assert!(matches!(error, LogError::TimedOut { .. } | LogError::Unreachable { .. }), "{error}");
+        let error = log.tail(1).await.expect_err("no answer");
+        assert!(matches!(error, LogError::TimedOut { .. }), "{error}");
+        wait_until("20 seconds", Duration::from_secs(30), async || {
+            (stopped.elapsed() >= Duration::from_secs(20)).then_some(())
+        })
+        .await;
+        server.resume();
+        let later = wait_until("an acknowledgement", Duration::from_secs(90), async || {
+            let before = log.stats().records_appended;
+            read_more(&mut reading, &mut read).await;
+            (log.stats().records_appended > before).then_some(before)
+        })
+        .await;
+        assert!(later >= 20);
+        end.send(true).unwrap();
+        read.extend(read_until(&mut reading, b"end").await);
+        check_numbers(read, writing.await.unwrap());
+        assert!(log.client_stats().acknowledgements_timed_out > 0, "{:?}", log.client_stats());
+    });
+}
+
+async fn read_more(reading: &mut Box<dyn LogReader>, into: &mut Vec<Vec<u8>>) {
+    match reading.read(100, Duration::from_millis(500)).await {
+        Ok(records) => into.extend(records.into_iter().map(|record| record.payload)),
+        Err(error) => assert!(error.is_retryable(), "{error}"),
+    }
+}
+
+pub fn killed_while_writing(servers: &Servers) {
+    servers.on_durable(async |server, scope| {
+        let log = open(&options(server, &scope)).await;
+        let (end, ended) = tokio::sync::watch::channel(false);
+        let writing = tokio::spawn(write_numbers(writer(&log, 0).await, ended));
+        let mut reading = reader(&log, 0, 0).await;
+        let mut read = read_until(&mut reading, b"50").await;
+        server.kill();
+        let error = reader_error(&mut reading, &mut read).await;
+        assert!(error.is_retryable(), "{error}");
+        server.restart();
+        let acknowledged = log.stats().records_appended;
+        wait_until("more acknowledgements", Duration::from_secs(60), async || {
+            read_more(&mut reading, &mut read).await;
+            (log.stats().records_appended > acknowledged + 20).then_some(())
+        })
+        .await;
+        end.send(true).unwrap();
+        read.extend(read_until(&mut reading, b"end").await);
+        check_numbers(read, writing.await.unwrap());
+        let stats = log.client_stats();
+        assert!(stats.writers_recreated > 0, "{stats:?}");
+        // Everything is still there for whoever comes later.
+        let again = open(&options(server, &scope)).await;
+        assert_eq!(again.info(), log.info());
+        let mut from_the_start = reader(&again, 0, 0).await;
+        read_until(&mut from_the_start, b"end").await;
+    });
+}
