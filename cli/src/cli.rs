@@ -19,6 +19,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::run::{self, Listen, RunArgs, Service};
 use crate::simulate::{self, SimulateArgs};
+use crate::streams::{self, StreamsArgs};
 
 /// Weir watches Apache Flink jobs, says in plain words how they are, and gives them the resources they need.
 #[derive(Debug, Parser)]
@@ -57,6 +58,7 @@ enum Verb {
     /// Carries decisions out, as a process of its own.
     Actuator(RunArgs),
     Simulate(SimulateArgs),
+    Streams(StreamsArgs),
     #[command(flatten)]
     Data(Command),
 }
@@ -90,6 +92,7 @@ async fn dispatch(cli: &Cli, stop: CancellationToken) -> Result<Exit, CliError> 
     match &cli.command {
         Verb::Demo(args) => demo::run(args, cli.output, &mut out, stop).await,
         Verb::Simulate(args) => simulate::run(args, &mut out, stop).await,
+        Verb::Streams(args) => streams::run(args, &load(cli)?, cli.output, &mut out, stop).await,
         Verb::Run(args) => serve(cli, Service::All, &args.flink, &args.listen, &mut out, stop).await,
         Verb::Ingest(args) => serve(cli, Service::Ingest, &args.flink, &args.listen, &mut out, stop).await,
         Verb::Analyzer(listen) => serve(cli, Service::Analyzer, &[], listen, &mut out, stop).await,

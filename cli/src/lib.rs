@@ -3,6 +3,7 @@
 //! - [`config`]: the configuration;
 //! - [`assembly`]: puts the services together;
 //! - [`run`] and [`demo`]: run them, on real clusters and on a simulated one;
+//! - [`streams`]: looks at the logs;
 //! - [`commands`]: look at, and change, what is in the control database;
 //! - [`cli`]: from arguments to an exit code.
 
@@ -20,3 +21,4 @@ pub mod output;
 pub mod run;
 pub mod sim_api;
 pub mod simulate;
+pub mod streams;

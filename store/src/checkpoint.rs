@@ -95,6 +95,14 @@ impl FromRow for CheckpointRow {
     }
 }
 
+struct ShardPositions(String, String);
+
+impl FromRow for ShardPositions {
+    fn from_row(row: &Row) -> Result<Self, sqlx::Error> {
+        Ok(Self(row.try_get("shard")?, row.try_get("positions")?))
+    }
+}
+
 /// What the row of a shard says before it is changed.
 struct HeadRow {
     epoch: u64,
@@ -108,6 +116,16 @@ impl FromRow for HeadRow {
 }
 
 impl Store {
+    /// The positions of all shards, as they were committed with their state: shard and positions as JSON.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn shard_positions(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let rows: Vec<ShardPositions> =
+            self.all(sql("SELECT shard, positions FROM checkpoints WHERE blob_ref <> '' ORDER BY shard")).await?;
+        Ok(rows.into_iter().map(|ShardPositions(shard, positions)| (shard, positions)).collect())
+    }
+
     /// What was committed last for a shard.
     ///
     /// # Errors

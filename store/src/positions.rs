@@ -41,6 +41,17 @@ impl FromRow for EpochRow {
 }
 
 impl Store {
+    /// How far all consumers have read that keep their positions here; those of analyzers are part of their state, see
+    /// [`Store::shard_positions`].
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn all_positions(&self) -> Result<Vec<PositionRow>, StoreError> {
+        let query = sql("SELECT consumer, log, log_part, incarnation, position FROM consumer_positions
+             ORDER BY log, log_part, consumer");
+        self.all(query).await
+    }
+
     /// How far `consumer` has read.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use metrics::counter;
 use thiserror::Error;
@@ -11,9 +12,12 @@ use weir_kafka::{KafkaLog, KafkaOptions, KafkaSasl, KafkaTls, SaslMechanism};
 use weir_outbox::{EVENTS, Logs, METRICS};
 use weir_runtime::telemetry;
 use weir_store::{OpenOptions, Store, StoreError};
-use weir_streams::{EmbeddedLog, EmbeddedOptions, Log, LogError};
+use weir_streams::{EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Log, LogError};
 
 use crate::config::{Config, Kafka, LogChoice, Mechanism};
+
+/// How often the view of an embedded log looks for more.
+const VIEW_POLL: Duration = Duration::from_millis(100);
 
 /// Where everything is kept.
 #[derive(Clone)]
@@ -67,28 +71,42 @@ impl Data {
             make_private(&config.data);
         }
         let store = Store::open_at(&address, &OpenOptions::default()).await?;
-        Ok(Self { store, logs: open_logs(config, now_ms).await? })
+        Ok(Self { store, logs: open_logs(config, true, now_ms).await? })
+    }
+
+    /// Opens the control database and the logs to be looked at, while others write them. Nothing is made.
+    ///
+    /// # Errors
+    /// If there are none, or a server is away.
+    pub async fn view(config: &Config, now_ms: i64) -> Result<Self, DataError> {
+        let address = config.address().map_err(DataError::Address)?;
+        let options = OpenOptions { create: false, ..OpenOptions::default() };
+        Ok(Self { store: Store::open_at(&address, &options).await?, logs: open_logs(config, false, now_ms).await? })
     }
 }
 
-/// Opens both logs, and makes them where they are missing.
-pub(super) async fn open_logs(config: &Config, now_ms: i64) -> Result<Logs, DataError> {
+/// Opens both logs; `create`: and makes them where they are missing. Without it an embedded log is opened without its lock.
+async fn open_logs(config: &Config, create: bool, now_ms: i64) -> Result<Logs, DataError> {
     match &config.log {
+        LogChoice::Embedded(_) if !create => {
+            let view = |name| EmbeddedLogView::open(config.data.join(name), VIEW_POLL);
+            Ok(Logs { metrics: Arc::new(view(METRICS).await?), events: Arc::new(view(EVENTS).await?) })
+        }
         LogChoice::Embedded(options) => {
             let metrics = embedded(&config.data, METRICS, options, now_ms).await?;
             let events = embedded(&config.data, EVENTS, options, now_ms).await?;
             Ok(Logs { metrics, events })
         }
         LogChoice::Kafka(kafka) => {
-            let metrics = KafkaLog::open(kafka_options(kafka, METRICS), now_ms).await?;
-            let events = KafkaLog::open(kafka_options(kafka, EVENTS), now_ms).await?;
+            let metrics = KafkaLog::open(kafka_options(kafka, METRICS, create), now_ms).await?;
+            let events = KafkaLog::open(kafka_options(kafka, EVENTS, create), now_ms).await?;
             Ok(Logs { metrics: Arc::new(metrics), events: Arc::new(events) })
         }
         #[cfg(feature = "pravega")]
         LogChoice::Pravega(pravega) => {
             use super::pravega::options;
-            let metrics = weir_pravega::PravegaLog::open(options(pravega, METRICS), now_ms).await?;
-            let events = weir_pravega::PravegaLog::open(options(pravega, EVENTS), now_ms).await?;
+            let metrics = weir_pravega::PravegaLog::open(options(pravega, METRICS, create), now_ms).await?;
+            let events = weir_pravega::PravegaLog::open(options(pravega, EVENTS, create), now_ms).await?;
             Ok(Logs { metrics: Arc::new(metrics), events: Arc::new(events) })
         }
         #[cfg(not(feature = "pravega"))]
@@ -114,7 +132,7 @@ async fn embedded(
 }
 
 /// The options of one log on Kafka.
-pub(crate) fn kafka_options(kafka: &Kafka, log: &str) -> KafkaOptions {
+fn kafka_options(kafka: &Kafka, log: &str, create: bool) -> KafkaOptions {
     let mechanism = |mechanism| match mechanism {
         Mechanism::Plain => SaslMechanism::Plain,
         Mechanism::ScramSha256 => SaslMechanism::ScramSha256,
@@ -124,6 +142,7 @@ pub(crate) fn kafka_options(kafka: &Kafka, log: &str) -> KafkaOptions {
         brokers: kafka.brokers.clone(),
         topic: format!("{}-{log}", kafka.prefix),
         partitions: kafka.partitions,
+        create,
         replication_factor: kafka.replication_factor,
         max_record_bytes: kafka.max_record_bytes,
         retain_bytes: kafka.retain_bytes,

@@ -4,7 +4,6 @@ mod collectors;
 mod data;
 #[cfg(feature = "pravega")]
 mod pravega;
-mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -24,7 +23,6 @@ use weir_store::{Retention, StoreError};
 use crate::config::Config;
 
 pub use data::{Data, DataError};
-pub use view::view;
 
 /// How often old data are given up, in milliseconds.
 const HOUSEKEEPING_MS: i64 = 60_000;

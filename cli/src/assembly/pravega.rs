@@ -9,8 +9,8 @@ use crate::config::{Pravega, PravegaAuth};
 /// A day, in milliseconds: what is kept unless something else is wished.
 const DAY_MS: i64 = 24 * 3_600_000;
 
-/// The options of one log on Pravega, whose streams begin with `log`.
-pub(crate) fn options(pravega: &Pravega, log: &str) -> PravegaOptions {
+/// The options of one log on Pravega, whose streams begin with `log`. `create`: whether it is made where there is none.
+pub(super) fn options(pravega: &Pravega, log: &str, create: bool) -> PravegaOptions {
     let retention = match (pravega.retain_bytes, pravega.retain_age_ms) {
         (Some(bytes), _) => Retention::Bytes((bytes / u64::from(pravega.partitions.max(1))).max(1)),
         (None, age_ms) => Retention::Age(age_ms.unwrap_or(DAY_MS)),
@@ -28,6 +28,7 @@ pub(crate) fn options(pravega: &Pravega, log: &str) -> PravegaOptions {
         scope: pravega.scope.clone(),
         prefix: log.to_owned(),
         partitions: pravega.partitions,
+        create,
         max_record_bytes: pravega.max_record_bytes,
         retention,
         auth,

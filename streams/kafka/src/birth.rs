@@ -35,6 +35,8 @@ pub(crate) async fn settle(server: &Arc<Server>, partitions: u32, now_ms: i64) -
     for _ in 0..ROUNDS {
         match look(server, partitions).await? {
             Look::Known(life) => return check(server, life, partitions),
+            Look::Unremembered(life) if !server.options.create => return check(server, life, partitions),
+            Look::Unborn if !server.options.create => return Err(topic::not_found(server, log)),
             Look::Unremembered(life) => {
                 topic::ensure_meta(server).await?;
                 let key = life.incarnation.to_string();

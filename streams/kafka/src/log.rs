@@ -36,7 +36,9 @@ impl KafkaLog {
         let server = Arc::new(server.map_err(closed)??);
         let partitions = topic::ensure(&server).await?;
         let life = birth::settle(&server, partitions, now_ms).await?;
-        topic::settle_settings(&server).await?;
+        if server.options.create {
+            topic::settle_settings(&server).await?;
+        }
         let info = LogInfo {
             name: server.options.topic.clone(),
             incarnation: life.incarnation,

@@ -22,6 +22,9 @@ pub struct KafkaOptions {
     pub topic: String,
     /// Partitions. Fixed when the log is made.
     pub partitions: u32,
+    /// Whether a log is made where there is none, and its settings brought in line. Without it nothing is changed: for whoever only
+    /// looks.
+    pub create: bool,
     /// Copies of a new topic; absent: what the brokers make by default.
     pub replication_factor: Option<u16>,
     /// The largest record that is taken.
@@ -48,6 +51,7 @@ impl Default for KafkaOptions {
             brokers: "127.0.0.1:9092".to_owned(),
             topic: "weir-metrics".to_owned(),
             partitions: 4,
+            create: true,
             replication_factor: None,
             max_record_bytes: BATCH_BYTES - RECORD_OVERHEAD,
             retain_bytes: 1024 * MIB,

@@ -41,6 +41,7 @@ async fn ensure_topic(
         match server.describe(name).await? {
             Some(topic) if topic.ready => return Ok(topic),
             Some(_) => {}
+            None if !server.options.create => return Err(not_found(server, name)),
             None => create(server, name, partitions, settings).await?,
         }
         if Instant::now() >= deadline {
@@ -48,6 +49,11 @@ async fn ensure_topic(
         }
         pause(std::time::Duration::from_millis(50)).await;
     }
+}
+
+/// There is no such log, and none is to be made.
+pub(crate) fn not_found(server: &Server, topic: &str) -> LogError {
+    LogError::NotFound { dir: format!("topic {topic} on {}", server.options.brokers).into() }
 }
 
 fn admin_options(server: &Server) -> AdminOptions {

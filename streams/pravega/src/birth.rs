@@ -63,6 +63,9 @@ pub(crate) async fn open(
 ) -> Result<Birth, LogError> {
     let streams = Streams::new(options);
     let opening = Opening { client, link, options, streams };
+    if !options.create {
+        return opening.look().await;
+    }
     opening.make_scope().await?;
     opening.make_stream(&opening.streams.meta(), Retention::All).await?;
     let birth = match read(client, link, &opening.streams).await? {
@@ -155,6 +158,25 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
+    /// What the log is, without making or changing anything.
+    async fn look(&self) -> Result<Birth, LogError> {
+        let not_found = || LogError::NotFound {
+            dir: format!("scope {} on {}", self.options.name(), self.options.controller).into(),
+        };
+        let (factory, meta) = (self.client.small.clone(), self.streams.meta());
+        let exists = async move {
+            let controller = factory.controller_client();
+            let scope = controller.check_scope_exists(&meta.scope).await.map_err(|why| format!("{why:?}"))?;
+            Ok(scope && controller.check_stream_exists(&meta).await.map_err(|why| format!("{why:?}"))?)
+        };
+        if !self.client.call("look for the log", exists).await? {
+            return Err(not_found());
+        }
+        let birth = read(self.client, self.link, &self.streams).await?.ok_or_else(not_found)?;
+        self.check_facts(&birth)?;
+        Ok(birth)
+    }
+
     /// Looks before it makes, so that the right to make scopes is not needed where somebody else has made it.
     async fn make_scope(&self) -> Result<(), LogError> {
         let (factory, scope) = (self.client.small.clone(), Scope::from(self.options.scope.clone()));

@@ -93,6 +93,9 @@ pub struct PravegaOptions {
     pub prefix: String,
     /// How many partitions the log has. Fixed when it is made.
     pub partitions: u32,
+    /// Whether a log is made where there is none, and its retention brought in line. Without it nothing is changed: for whoever only
+    /// looks.
+    pub create: bool,
     /// The largest record that is taken, at most 8 MiB less 1 KiB.
     pub max_record_bytes: usize,
     /// How long records are kept.
@@ -114,6 +117,7 @@ impl Default for PravegaOptions {
             scope: "weir".to_owned(),
             prefix: "log".to_owned(),
             partitions: 4,
+            create: true,
             max_record_bytes: 1024 * 1024,
             retention: Retention::All,
             auth: Auth::None,

@@ -1,0 +1,261 @@
+//! Reads everything, and compares what is stored with what was taken in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_engine::{Shard, Tally};
+use weir_outbox::METRICS;
+use weir_schemas::wire;
+use weir_streams::{Log, LogError, Position, StoredPosition};
+
+use super::{named, tail};
+use crate::assembly::Data;
+use crate::commands::CommandError;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::{Output, json, table};
+
+/// Records that are read at once.
+const AT_ONCE: usize = 512;
+/// How long a server is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Collectors begin each start with a multiple of this: see their producers.
+const START: u64 = 1 << 10;
+
+/// All that was found. The keys of its JSON are stable.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    partitions: Vec<PartitionReport>,
+    producers: Vec<ProducerReport>,
+    /// What is wrong, one sentence each.
+    problems: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct PartitionReport {
+    stream: &'static str,
+    partition: u32,
+    records: u64,
+    undecodable: u64,
+    gaps: u64,
+}
+
+/// What is stored of a producer in one partition, and what was taken in of it.
+#[derive(Debug, Serialize)]
+struct ProducerReport {
+    partition: u32,
+    producer: String,
+    /// Different records.
+    stored: u64,
+    /// Those of them before the position of the analyzer.
+    due: Tally,
+    /// What the analyzer took in, since the beginning of the log.
+    applied: Tally,
+    /// Records that are stored more than once: they were sent again, and are taken in once.
+    repeated: u64,
+}
+
+pub(super) async fn run(data: &Data, output: Output, out: &mut dyn Write) -> Result<Exit, CliError> {
+    let mut report = Report::default();
+    let mut numbers: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    let mut cut = false;
+    for (stream, log) in named(&data.logs) {
+        for partition in 0..log.info().partitions {
+            // The state first: what is appended meanwhile lies after its position.
+            let (shard, done) = if stream == METRICS { state(data, log, partition).await? } else { nothing() };
+            let read = read(stream, log, partition, done, &mut report.problems).await?;
+            cut |= read.cut;
+            if stream == METRICS {
+                compare(partition, &read, &shard, &mut report);
+            }
+            for (producer, stored) in read.producers {
+                numbers.entry(producer).or_default().extend(stored.all);
+            }
+            report.partitions.push(read.report);
+        }
+    }
+    // Numbers rise over all partitions of a collector; what was given up at the heads is not missing.
+    if !cut {
+        missing_numbers(&numbers, &mut report.problems);
+    }
+    match output {
+        Output::Json => json(out, &report)?,
+        Output::Table => out.write_all(sheet(&report).as_bytes())?,
+    }
+    Ok(if report.problems.is_empty() { Exit::Ok } else { Exit::Failure })
+}
+
+/// What the analyzer of a partition took in, and up to where.
+async fn state(data: &Data, log: &Arc<dyn Log>, partition: u32) -> Result<(Shard, Position), CliError> {
+    let name = format!("{METRICS}-{partition:02}");
+    let stored = data.store.load_checkpoint(&name).await.map_err(CommandError::from)?;
+    let Some(checkpoint) = stored else { return Ok(nothing()) };
+    let position: StoredPosition = serde_json::from_str(&checkpoint.positions)?;
+    if position.incarnation != log.info().incarnation {
+        return Ok(nothing());
+    }
+    Ok((Shard::from_bytes(&checkpoint.state)?, position.position))
+}
+
+/// No state yet.
+fn nothing() -> (Shard, Position) {
+    (Shard::default(), Position::from_raw(0))
+}
+
+/// What one partition holds.
+struct Read {
+    report: PartitionReport,
+    producers: BTreeMap<String, Stored>,
+    /// Whether its beginning is gone.
+    cut: bool,
+}
+
+#[derive(Default)]
+struct Stored {
+    all: BTreeSet<u64>,
+    due: Tally,
+    repeated: u64,
+}
+
+async fn read(
+    stream: &'static str,
+    log: &Arc<dyn Log>,
+    partition: u32,
+    done: Position,
+    problems: &mut Vec<String>,
+) -> Result<Read, CliError> {
+    let (head, end) = (log.head(partition).await?, log.tail(partition).await?);
+    let mut reader = log.reader(partition, head).await?;
+    let report = PartitionReport { stream, partition, records: 0, undecodable: 0, gaps: 0 };
+    // A log on a server may begin with a record of its own, which is not shown.
+    let mut read = Read { report, producers: BTreeMap::new(), cut: head.to_raw() > 1 };
+    while reader.position() < end {
+        let records = match reader.read(AT_ONCE, PATIENCE).await {
+            Ok(records) => records,
+            Err(failed) => {
+                let to = tail::after(log.as_ref(), partition, &failed).await?.ok_or(failed.clone())?;
+                problems.push(format!("{stream}/{partition}: {failed}"));
+                read.report.gaps += 1;
+                read.cut |= matches!(failed, LogError::Truncated { .. });
+                reader.seek(to);
+                continue;
+            }
+        };
+        if records.is_empty() {
+            return Err(CliError::Failed(format!("{stream}/{partition}: nothing comes before the end at {end}")));
+        }
+        for record in records {
+            read.report.records += 1;
+            if stream == METRICS {
+                read.take(&record.payload, record.next <= done, record.next, problems);
+            } else if serde_json::from_slice::<serde_json::Value>(&record.payload).is_err() {
+                read.report.undecodable += 1;
+                problems.push(format!("{stream}/{partition}: the record before {} is no JSON", record.next));
+            }
+        }
+    }
+    Ok(read)
+}
+
+impl Read {
+    fn take(&mut self, payload: &[u8], due: bool, next: Position, problems: &mut Vec<String>) {
+        let PartitionReport { stream, partition, .. } = self.report;
+        let record = match wire::decode(payload) {
+            Ok(record) => record,
+            Err(why) => {
+                self.report.undecodable += 1;
+                return problems.push(format!("{stream}/{partition}: the record before {next}: {why}"));
+            }
+        };
+        let stored = self.producers.entry(record.producer).or_default();
+        if !stored.all.insert(record.sequence) {
+            stored.repeated += 1;
+        } else if due {
+            stored.due.add(record.sequence);
+        }
+    }
+}
+
+fn compare(partition: u32, read: &Read, shard: &Shard, report: &mut Report) {
+    for (producer, stored) in &read.producers {
+        let applied = shard.applied().get(producer).copied().unwrap_or_default();
+        let place = format!("{METRICS}/{partition}, {producer}");
+        // What was given up since is still counted as taken in.
+        let agrees = applied == stored.due || (read.cut && applied.records > stored.due.records);
+        if !agrees {
+            let (taken, due) = (applied.records, stored.due.records);
+            let how = if taken == due { "they are not the same" } else { "each should have been, once" };
+            report.problems.push(format!("{place}: {taken} records were taken in, {due} are stored; {how}"));
+        }
+        report.producers.push(ProducerReport {
+            partition,
+            producer: producer.clone(),
+            stored: u64::try_from(stored.all.len()).unwrap_or(u64::MAX),
+            due: stored.due,
+            applied,
+            repeated: stored.repeated,
+        });
+    }
+}
+
+/// Numbers of collectors that are in no partition. A jump to a multiple of [`START`] is a new start, not a gap.
+fn missing_numbers(numbers: &BTreeMap<String, BTreeSet<u64>>, problems: &mut Vec<String>) {
+    for (producer, numbers) in numbers.iter().filter(|(producer, _)| producer.starts_with("ingest/")) {
+        let pairs = numbers.iter().zip(numbers.iter().skip(1));
+        for (before, after) in pairs.filter(|(before, after)| **after != **before + 1 && **after % START != 0) {
+            let missing = after - before - 1;
+            problems.push(format!("{producer}: {missing} records are missing between {before} and {after}"));
+        }
+    }
+}
+
+fn sheet(report: &Report) -> String {
+    let rows: Vec<Vec<String>> = report
+        .partitions
+        .iter()
+        .map(|it| {
+            let numbers = [it.records, it.undecodable, it.gaps].map(|number| number.to_string());
+            [it.stream.to_owned(), it.partition.to_string()].into_iter().chain(numbers).collect()
+        })
+        .collect();
+    let header = ["STREAM", "PARTITION", "RECORDS", "UNREADABLE", "GAPS"];
+    let mut text = table(&header, &rows, &header[1..]);
+    let rows: Vec<Vec<String>> = report
+        .producers
+        .iter()
+        .map(|it| {
+            let numbers = [it.stored, it.due.records, it.applied.records, it.repeated].map(|number| number.to_string());
+            [it.producer.clone(), it.partition.to_string()].into_iter().chain(numbers).collect()
+        })
+        .collect();
+    let header = ["PRODUCER", "PARTITION", "STORED", "DUE", "TAKEN IN", "REPEATED"];
+    text.push('\n');
+    text.push_str(&table(&header, &rows, &header[1..]));
+    text.push('\n');
+    if report.problems.is_empty() {
+        text.push_str("all is well: everything can be read, nothing is missing, what was due was taken in once\n");
+    }
+    for problem in &report.problems {
+        text.push_str(&format!("problem: {problem}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_number_is_a_problem_and_a_new_start_is_none() {
+        let numbers = BTreeMap::from([
+            ("ingest/a".to_owned(), BTreeSet::from([1024, 1025, 1027, 5 * 1024, 5 * 1024 + 1])),
+            ("metrics-00".to_owned(), BTreeSet::from([3, 9])),
+        ]);
+        let mut problems = Vec::new();
+        missing_numbers(&numbers, &mut problems);
+        assert_eq!(problems, ["ingest/a: 1 records are missing between 1025 and 1027"]);
+    }
+}
