@@ -15,7 +15,7 @@ use crate::server::{Bounds, Failure, Server, pause};
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Looks that have to agree before a topic counts as gone, or shortened: a cluster that changes leaders may say so for a moment.
 const LOOKS: u32 = 4;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// An open log.
 pub(crate) struct Core {
@@ -87,7 +87,11 @@ impl Core {
             let problem = match birth::is_still(&self.server, &self.life).await {
                 Ok(Ok(())) => break None,
                 Ok(Err(problem)) => problem,
-                Err(Failure { gone: true, .. }) => "its topic is gone".to_owned(),
+                // Clients say so as well while a partition has no leader: only the brokers' own word counts.
+                Err(Failure { gone: true, error }) => match self.server.describe(&self.info.name).await? {
+                    Some(_) => return Err(error),
+                    None => "its topic is gone".to_owned(),
+                },
                 Err(Failure { error, .. }) => return Err(error),
             };
             if looks >= LOOKS {

@@ -184,6 +184,9 @@ fn is_lateness(code: Code) -> bool {
             | Code::TimedOutQueue
             | Code::LeaderNotAvailable
             | Code::WaitCache
+            // Said by the client itself, while it does not know who leads.
+            | Code::UnknownTopic
+            | Code::UnknownPartition
     )
 }
 

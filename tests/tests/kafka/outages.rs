@@ -38,6 +38,8 @@ impl Numbers {
                     }
                     Err(error) => {
                         assert!(error.is_retryable(), "{error}");
+                        // Shown if the test fails.
+                        println!("partition {partition} at {next}: {error}");
                         failed.fetch_add(1, Ordering::Relaxed);
                     }
                 }
