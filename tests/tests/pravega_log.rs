@@ -43,7 +43,9 @@ fn main() -> ExitCode {
     let trial = |(name, test): Test| {
         let servers = Arc::clone(&servers);
         Trial::test(name, move || {
+            let began = tokio::time::Instant::now();
             test(&servers);
+            eprint!("[{:.1} s] ", began.elapsed().as_secs_f64());
             Ok(())
         })
     };

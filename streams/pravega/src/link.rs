@@ -159,6 +159,8 @@ impl Client {
         let limit = link.timeouts.call;
         let done = tokio::time::timeout(limit, factories).await.map_err(|_| link.timed_out(action, limit))?;
         let (small, large) = done.map_err(|ended| link.task_fault(action, ended))?;
+        #[cfg(test)]
+        settings.rehearse(&[&small, &large]).await;
         Ok(Self { runtime: guard.release(), small, large, link: Arc::clone(link) })
     }
 
@@ -210,6 +212,25 @@ pub(crate) struct Settings {
     trust: Vec<String>,
     auth: Auth,
     timeouts: Timeouts,
+    /// Streams that the client's own imitation of a controller is to know.
+    #[cfg(test)]
+    pub rehearsed: Vec<pravega_client_shared::ScopedStream>,
+}
+
+#[cfg(test)]
+impl Settings {
+    async fn rehearse(&self, factories: &[&ClientFactoryAsync]) {
+        use pravega_client_shared::{Retention, RetentionType, Scaling, StreamConfiguration};
+        for controller in factories.iter().map(|factory| factory.controller_client()) {
+            for stream in &self.rehearsed {
+                let retention = Retention { retention_type: RetentionType::None, retention_param: 0 };
+                let (scoped_stream, scaling) = (stream.clone(), Scaling::default());
+                controller.create_scope(&stream.scope).await.unwrap();
+                let configuration = StreamConfiguration { scoped_stream, scaling, retention, tags: None };
+                controller.create_stream(&configuration).await.unwrap();
+            }
+        }
+    }
 }
 
 impl Settings {
@@ -220,6 +241,8 @@ impl Settings {
             trust: options.trust()?,
             auth: options.auth.clone(),
             timeouts: options.timeouts,
+            #[cfg(test)]
+            rehearsed: Vec::new(),
         })
     }
 
@@ -237,7 +260,10 @@ impl Settings {
             Auth::Keycloak(path) => Credentials::keycloak(&path.display().to_string(), false),
         };
         // All of it is given, since the defaults come from the environment, and panic.
-        let built = ClientConfigBuilder::default()
+        let mut builder = ClientConfigBuilder::default();
+        #[cfg(test)]
+        builder.mock(!self.rehearsed.is_empty());
+        let built = builder
             .controller_uri(self.controller.as_str())
             .max_controller_connections(1_u32)
             .retry_policy(tries)
