@@ -20,6 +20,32 @@ const READ_BUFFER: usize = 1024 * 1024;
 /// The same where only a few bytes, or none, are wanted.
 const SMALL_BUFFER: usize = 4096;
 
+/// What the client says of streams that are not there.
+const GONE: [&str; 4] = ["no such segment", "nosuchsegment", "stream not found", "scope not found"];
+/// What it says of a server that does not want us, or that we do not trust.
+const DENIED: [&str; 6] =
+    ["unauthenticated", "permissiondenied", "permission denied", "authtokencheckfailed", "auth token", "certificate"];
+/// What it says of silence.
+const SILENCE: [&str; 3] = ["requesttimeout", "deadlineexceeded", "timeout expired"];
+/// What it says of a server that it cannot talk to.
+const NETWORK: [&str; 15] = [
+    "unavailable",
+    "transport error",
+    "refused",
+    "could not connect",
+    "establishconnection",
+    "connectionerror",
+    "broken pipe",
+    "reset",
+    "unable to resolve",
+    "eof",
+    "connection failed",
+    "error trying to connect",
+    "getconnectionfrompool",
+    "writerequest",
+    "readreply",
+];
+
 /// The server of a log, as errors name it.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -70,44 +96,18 @@ impl Link {
     pub fn fault(&self, action: &str, text: &str) -> LogError {
         let low = text.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| low.contains(word));
-        let (server, action_said, cause) = (self.server.clone(), action.to_owned(), shorten(text));
-        if says(&["no such segment", "nosuchsegment", "stream not found", "scope not found"]) {
-            return self.lost(format!("cannot {action}: {cause}"));
+        let (server, action, cause) = (self.server.clone(), action.to_owned(), shorten(text));
+        if says(&GONE) {
+            self.lost(format!("cannot {action}: {cause}"))
+        } else if says(&DENIED) {
+            LogError::Denied { server, action, cause }
+        } else if says(&SILENCE) {
+            self.timed_out(&action, self.timeouts.call)
+        } else if says(&NETWORK) {
+            LogError::Unreachable { server, action, cause }
+        } else {
+            LogError::Server { server, action, cause }
         }
-        if says(&[
-            "unauthenticated",
-            "permissiondenied",
-            "permission denied",
-            "authtokencheckfailed",
-            "auth token",
-            "certificate",
-        ]) {
-            return LogError::Denied { server, action: action_said, cause };
-        }
-        if says(&["requesttimeout", "deadlineexceeded", "timeout expired"]) {
-            return self.timed_out(action, self.timeouts.call);
-        }
-        let network = [
-            "unavailable",
-            "transport error",
-            "refused",
-            "could not connect",
-            "establishconnection",
-            "connectionerror",
-            "broken pipe",
-            "reset",
-            "unable to resolve",
-            "eof",
-            "connection failed",
-            "error trying to connect",
-            "getconnectionfrompool",
-            "writerequest",
-            "readreply",
-        ];
-        if says(&network) {
-            return LogError::Unreachable { server, action: action_said, cause };
-        }
-        LogError::Server { server, action: action_said, cause }
     }
 
     /// What became of a task that did not end by itself.

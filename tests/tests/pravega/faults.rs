@@ -103,6 +103,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         let mut reading = reader(&log, 0, 0).await;
         let mut read = read_until(&mut reading, b"20").await;
         server.pause();
+        servers.start_secured_meanwhile();
         let stopped = Instant::now();
         // Silence becomes an error on both sides, and in every question.
         let error = reader_error(&mut reading, &mut read).await;
