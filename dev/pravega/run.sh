@@ -78,11 +78,13 @@ ask() { # PATH [CURL OPTION...]   the management interface, whoever signed its c
   local protocol=http path=$1
   shift
   [ -z "$tls_dir" ] || protocol=https
-  curl -fsk -m 20 -u "$user:${USER_PASSWORD:-}" "$@" "$protocol://$host:$rest/$path"
+  curl -fsk -m "${ASK_SECONDS:-20}" -u "$user:${USER_PASSWORD:-}" "$@" "$protocol://$host:$rest/$path"
 }
 
 # The first answers come before anything can be stored. The system's own scope is listed once the containers are up.
 serves() {
+  # What is not up yet may take a question and never answer it.
+  local ASK_SECONDS=3
   ask ping > /dev/null && ask v1/scopes | grep -q '"_system"' &&
     [ "$(ask v1/health/readiness)" = true ]
 }

@@ -39,15 +39,18 @@ const TESTS: [Test; 14] = [
 
 fn main() -> ExitCode {
     weir_pravega::contain_client_panics();
-    let servers = Arc::new(Servers::default());
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    let all = arguments.filter.is_none() && !arguments.list;
+    let servers = Arc::new(Servers::new(all));
     let trial = |(name, test): Test| {
         let servers = Arc::clone(&servers);
         Trial::test(name, move || {
+            let began = tokio::time::Instant::now();
             test(&servers);
+            eprint!("[{:.1} s] ", began.elapsed().as_secs_f64());
             Ok(())
         })
     };
     let trials = TESTS.into_iter().map(trial).collect();
-    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&arguments, trials).exit_code()
 }

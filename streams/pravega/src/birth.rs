@@ -4,10 +4,12 @@
 //! stream empty appends a record; when two do so at once, the one that came first counts, for both.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use pravega_client::client_factory::ClientFactoryAsync;
 use pravega_client_shared::{
-    Retention as StreamRetention, RetentionType, Scaling, Scope, ScopedStream, Stream, StreamConfiguration,
+    Retention as StreamRetention, RetentionType, Scaling, Scope, ScopedSegment, ScopedStream, Stream,
+    StreamConfiguration,
 };
 use serde::{Deserialize, Serialize};
 use weir_streams::{Incarnation, LogError, LogInfo, PARTITION_HASH};
@@ -27,6 +29,19 @@ pub(crate) struct Birth {
     pub info: LogInfo,
     /// The number of each partition's one segment. A stream that is deleted and made anew gets another one.
     pub segments: Vec<i64>,
+}
+
+#[cfg(test)]
+impl Birth {
+    pub fn rehearsed(info: LogInfo) -> Self {
+        let segments = (0..info.partitions).map(|_| 0).collect();
+        Self { format: FORMAT, created_ms: 0, info, segments }
+    }
+
+    /// The event that says it.
+    pub fn event(&self) -> Vec<u8> {
+        envelope(Seal::NONE, 0, &serde_json::to_vec(self).unwrap())
+    }
 }
 
 /// The streams of a log.
@@ -138,13 +153,27 @@ enum Segment {
     Several(usize),
 }
 
+/// The segments of a stream. One that somebody else is just making is waited for: it exists before it has any.
+async fn segments(factory: &ClientFactoryAsync, stream: &ScopedStream) -> Result<Vec<ScopedSegment>, String> {
+    loop {
+        let found = factory.controller_client().get_current_segments(stream).await;
+        match found.map_err(|why| format!("{why:?}")) {
+            Ok(found) => return Ok(found.get_segments()),
+            Err(why) if why.contains("NotFound") => {
+                let look_again = Duration::from_millis(100);
+                let _elapsed = tokio::time::timeout(look_again, std::future::pending::<()>()).await;
+            }
+            Err(why) => return Err(why),
+        }
+    }
+}
+
 async fn segment(factory: ClientFactoryAsync, stream: ScopedStream) -> Result<Segment, String> {
     let controller = factory.controller_client();
     if !controller.check_stream_exists(&stream).await.map_err(|why| format!("{why:?}"))? {
         return Ok(Segment::Missing);
     }
-    let segments = controller.get_current_segments(&stream).await.map_err(|why| format!("{why:?}"))?.get_segments();
-    match segments.as_slice() {
+    match segments(&factory, &stream).await?.as_slice() {
         [one] => Ok(Segment::One(one.segment.number)),
         several => Ok(Segment::Several(several.len())),
     }
@@ -198,7 +227,7 @@ impl Opening<'_> {
             if !controller.check_stream_exists(&wanted.scoped_stream).await.map_err(|why| format!("{why:?}"))? {
                 controller.create_stream(&wanted).await.map_err(|why| format!("{why:?}"))?;
             }
-            Ok(())
+            segments(&factory, &wanted.scoped_stream).await.map(|_| ())
         };
         self.client.call(&format!("make stream {stream}"), make).await
     }

@@ -147,11 +147,11 @@ impl Keeper {
                 biased;
                 landed = landing(&mut self.flying) => match landed {
                     Ok(()) => self.landed().await,
-                    Err(failure) => self.fail(failure, &mut arriving).await,
+                    Err(failure) => self.fail(failure).await,
                 },
                 job = arriving.recv(), if open => match job {
                     Some(job) => if let Err(failure) = self.take(job).await {
-                        self.fail(failure, &mut arriving).await;
+                        self.fail(failure).await;
                     },
                     None => open = false,
                 },
@@ -242,8 +242,9 @@ impl Keeper {
         let _gone = job.done.send(answer);
     }
 
-    /// Ends the client's writer, and tells everybody who waits.
-    async fn fail(&mut self, failure: Failure, arriving: &mut mpsc::UnboundedReceiver<Job>) {
+    /// Ends the client's writer, and tells everybody who waits for an acknowledgement. Jobs that have not been taken yet are told
+    /// apart by their generation then: later parts of what has failed are refused, what begins now is welcome.
+    async fn fail(&mut self, failure: Failure) {
         // Before anything else: what it has not sent yet must not be sent any more.
         self.writer = None;
         self.pause.failed();
@@ -260,9 +261,6 @@ impl Keeper {
         for job in std::mem::take(&mut self.flying) {
             add(&self.shared.link.counters.appends_failed, 1);
             let _gone = job.done.send(Err(why.clone()));
-        }
-        while let Ok(job) = arriving.try_recv() {
-            self.refuse(job, why.clone());
         }
     }
 

@@ -11,6 +11,10 @@
 
 mod birth;
 mod counters;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod fault_tests;
 mod feed;
 mod frame;
 mod lane;

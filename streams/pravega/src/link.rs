@@ -20,6 +20,32 @@ const READ_BUFFER: usize = 1024 * 1024;
 /// The same where only a few bytes, or none, are wanted.
 const SMALL_BUFFER: usize = 4096;
 
+/// What the client says of streams that are not there.
+const GONE: [&str; 4] = ["no such segment", "nosuchsegment", "stream not found", "scope not found"];
+/// What it says of a server that does not want us, or that we do not trust.
+const DENIED: [&str; 6] =
+    ["unauthenticated", "permissiondenied", "permission denied", "authtokencheckfailed", "auth token", "certificate"];
+/// What it says of silence.
+const SILENCE: [&str; 3] = ["requesttimeout", "deadlineexceeded", "timeout expired"];
+/// What it says of a server that it cannot talk to.
+const NETWORK: [&str; 15] = [
+    "unavailable",
+    "transport error",
+    "refused",
+    "could not connect",
+    "establishconnection",
+    "connectionerror",
+    "broken pipe",
+    "reset",
+    "unable to resolve",
+    "eof",
+    "connection failed",
+    "error trying to connect",
+    "getconnectionfrompool",
+    "writerequest",
+    "readreply",
+];
+
 /// The server of a log, as errors name it.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -70,44 +96,18 @@ impl Link {
     pub fn fault(&self, action: &str, text: &str) -> LogError {
         let low = text.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| low.contains(word));
-        let (server, action_said, cause) = (self.server.clone(), action.to_owned(), shorten(text));
-        if says(&["no such segment", "nosuchsegment", "stream not found", "scope not found"]) {
-            return self.lost(format!("cannot {action}: {cause}"));
+        let (server, action, cause) = (self.server.clone(), action.to_owned(), shorten(text));
+        if says(&GONE) {
+            self.lost(format!("cannot {action}: {cause}"))
+        } else if says(&DENIED) {
+            LogError::Denied { server, action, cause }
+        } else if says(&SILENCE) {
+            self.timed_out(&action, self.timeouts.call)
+        } else if says(&NETWORK) {
+            LogError::Unreachable { server, action, cause }
+        } else {
+            LogError::Server { server, action, cause }
         }
-        if says(&[
-            "unauthenticated",
-            "permissiondenied",
-            "permission denied",
-            "authtokencheckfailed",
-            "auth token",
-            "certificate",
-        ]) {
-            return LogError::Denied { server, action: action_said, cause };
-        }
-        if says(&["requesttimeout", "deadlineexceeded", "timeout expired"]) {
-            return self.timed_out(action, self.timeouts.call);
-        }
-        let network = [
-            "unavailable",
-            "transport error",
-            "refused",
-            "could not connect",
-            "establishconnection",
-            "connectionerror",
-            "broken pipe",
-            "reset",
-            "unable to resolve",
-            "eof",
-            "connection failed",
-            "error trying to connect",
-            "getconnectionfrompool",
-            "writerequest",
-            "readreply",
-        ];
-        if says(&network) {
-            return LogError::Unreachable { server, action: action_said, cause };
-        }
-        LogError::Server { server, action: action_said, cause }
     }
 
     /// What became of a task that did not end by itself.
@@ -159,6 +159,8 @@ impl Client {
         let limit = link.timeouts.call;
         let done = tokio::time::timeout(limit, factories).await.map_err(|_| link.timed_out(action, limit))?;
         let (small, large) = done.map_err(|ended| link.task_fault(action, ended))?;
+        #[cfg(test)]
+        settings.rehearse(&[&small, &large]).await;
         Ok(Self { runtime: guard.release(), small, large, link: Arc::clone(link) })
     }
 
@@ -210,6 +212,25 @@ pub(crate) struct Settings {
     trust: Vec<String>,
     auth: Auth,
     timeouts: Timeouts,
+    /// Streams that the client's own imitation of a controller is to know.
+    #[cfg(test)]
+    pub rehearsed: Vec<pravega_client_shared::ScopedStream>,
+}
+
+#[cfg(test)]
+impl Settings {
+    async fn rehearse(&self, factories: &[&ClientFactoryAsync]) {
+        use pravega_client_shared::{Retention, RetentionType, Scaling, StreamConfiguration};
+        for controller in factories.iter().map(|factory| factory.controller_client()) {
+            for stream in &self.rehearsed {
+                let retention = Retention { retention_type: RetentionType::None, retention_param: 0 };
+                let (scoped_stream, scaling) = (stream.clone(), Scaling::default());
+                controller.create_scope(&stream.scope).await.unwrap();
+                let configuration = StreamConfiguration { scoped_stream, scaling, retention, tags: None };
+                controller.create_stream(&configuration).await.unwrap();
+            }
+        }
+    }
 }
 
 impl Settings {
@@ -220,6 +241,8 @@ impl Settings {
             trust: options.trust()?,
             auth: options.auth.clone(),
             timeouts: options.timeouts,
+            #[cfg(test)]
+            rehearsed: Vec::new(),
         })
     }
 
@@ -237,7 +260,10 @@ impl Settings {
             Auth::Keycloak(path) => Credentials::keycloak(&path.display().to_string(), false),
         };
         // All of it is given, since the defaults come from the environment, and panic.
-        let built = ClientConfigBuilder::default()
+        let mut builder = ClientConfigBuilder::default();
+        #[cfg(test)]
+        builder.mock(!self.rehearsed.is_empty());
+        let built = builder
             .controller_uri(self.controller.as_str())
             .max_controller_connections(1_u32)
             .retry_policy(tries)

@@ -18,7 +18,7 @@ use crate::writer::PravegaWriter;
 /// on: opening it again makes another incarnation.
 #[derive(Clone)]
 pub struct PravegaLog {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl PravegaLog {

@@ -139,16 +139,18 @@ impl Shared {
         let problem = match found {
             Ok(Some(birth)) if birth.info == self.info => {
                 *confirmed = Instant::now();
+                self.missing.found();
                 return Ok(());
             }
             Ok(Some(birth)) => {
                 format!("it is now incarnation {}, not {}", birth.info.incarnation, self.info.incarnation)
             }
-            Ok(None) => "the record of what it is has gone".to_owned(),
+            Ok(None) => return Err(self.note(&self.missing, self.link.lost("the record of what it is has gone"))),
             Err(LogError::Occupied { problem, .. }) => problem,
             Err(other) => return Err(self.note(&self.missing, other)),
         };
-        Err(self.note(&self.missing, self.link.lost(problem)))
+        // A server that is just starting does not say this.
+        Err(self.declare_lost(self.link.lost(problem)))
     }
 
     /// Where a partition begins and ends.

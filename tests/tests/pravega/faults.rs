@@ -13,7 +13,8 @@ use super::{Servers, append_until_taken, open, options, read_until, reader, refu
 /// The streams go away under open handles: both sides say so, whatever they were doing, and a new log begins under the name.
 pub fn deleted_under_open_handles(servers: &Servers) {
     servers.on_durable(async |server, scope| {
-        let options = options(server, &scope);
+        let mut options = options(server, &scope);
+        options.timeouts.gone = Duration::from_secs(3);
         let log = open(&options).await;
         let mut writing = writer(&log, 0).await;
         writing.append(b"record", 0).await.expect("an acknowledgement");
@@ -102,6 +103,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         let mut reading = reader(&log, 0, 0).await;
         let mut read = read_until(&mut reading, b"20").await;
         server.pause();
+        servers.start_secured_meanwhile();
         let stopped = Instant::now();
         // Silence becomes an error on both sides, and in every question.
         let error = reader_error(&mut reading, &mut read).await;

@@ -5,7 +5,7 @@ pub mod faults;
 pub mod secured;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -18,8 +18,10 @@ use weir_tests::{Memory, PravegaSecurity, PravegaServer};
 #[derive(Default)]
 pub struct Servers {
     durable: Mutex<Option<PravegaServer>>,
-    secured: Mutex<Option<Secured>>,
+    secured: Arc<Mutex<Option<Secured>>>,
     scopes: AtomicUsize,
+    /// Whether all tests run, so that the second server is needed for certain.
+    all: bool,
 }
 
 /// A forgetful server with TLS and a log-in.
@@ -32,6 +34,10 @@ pub const USER: &str = "weir";
 pub const PASSWORD: &str = "open-the-weir";
 
 impl Servers {
+    pub fn new(all: bool) -> Self {
+        Self { all, ..Self::default() }
+    }
+
     /// Runs a test on the durable server, with the name of a scope that nobody used before.
     pub fn on_durable(&self, test: impl AsyncFnOnce(&mut PravegaServer, String)) {
         // A test that failed leaves a server behind that is still good, or fails the next one with a clear word.
@@ -44,20 +50,30 @@ impl Servers {
         // One server at a time is enough for a small machine.
         hold(&self.durable).take();
         let mut slot = hold(&self.secured);
-        let secured = slot.get_or_insert_with(|| {
-            let certificates = certificates();
-            let security = PravegaSecurity {
-                certificates: certificates.path().into(),
-                user: USER.into(),
-                password: PASSWORD.into(),
-            };
-            Secured { server: PravegaServer::start_secured(security), certificates }
-        });
-        block_on(test(secured, self.scope()));
+        block_on(test(slot.get_or_insert_with(Secured::start), self.scope()));
+    }
+
+    /// Starts the second server while the first one is not using the machine.
+    pub fn start_secured_meanwhile(&self) {
+        if self.all {
+            let slot = Arc::clone(&self.secured);
+            std::thread::spawn(move || {
+                hold(&slot).get_or_insert_with(Secured::start);
+            });
+        }
     }
 
     fn scope(&self) -> String {
         format!("test-{}", self.scopes.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Secured {
+    fn start() -> Self {
+        let certificates = certificates();
+        let folder = certificates.path().into();
+        let security = PravegaSecurity { certificates: folder, user: USER.into(), password: PASSWORD.into() };
+        Self { server: PravegaServer::start_secured(security), certificates }
     }
 }
 

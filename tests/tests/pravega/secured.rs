@@ -56,7 +56,8 @@ pub fn refusals_have_their_own_code(servers: &Servers) {
 /// The server comes back without anything. Writer and reader notice by themselves; opened anew, the log goes on.
 pub fn a_server_that_forgets(servers: &Servers) {
     servers.on_secured(async |server, scope| {
-        let options = secured(server, &scope);
+        let mut options = secured(server, &scope);
+        options.timeouts.gone = Duration::from_secs(3);
         let log = open(&options).await;
         let mut writing = writer(&log, 0).await;
         writing.append(b"record", 0).await.expect("an acknowledgement");
