@@ -185,6 +185,11 @@ pub fn decision_id(job: &JobKey, run: &RunId, incarnation: &str, position: u64, 
     digest(&[&job.to_string(), &run.to_string(), incarnation, &position.to_string(), policy])
 }
 
+/// How old a command may be when it is started, in milliseconds: what it was computed from is outdated then.
+pub const EXPIRES_AFTER_MS: i64 = 600_000;
+/// How long a command waits for a person, in milliseconds. Its parent is checked again when it is started.
+pub const APPROVAL_EXPIRES_AFTER_MS: i64 = 86_400_000;
+
 /// The id of the command that carries a plan out: a digest of the job, the plan's number and its target.
 #[must_use]
 pub fn command_id(job: &JobKey, plan: &Plan) -> String {

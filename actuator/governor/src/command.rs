@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_schemas::decision::{Decision, Direction, Disposition, Parent, Plan, PlannedVertex, command_id};
+use weir_schemas::decision::{
+    APPROVAL_EXPIRES_AFTER_MS, Decision, Direction, Disposition, EXPIRES_AFTER_MS, Parent, Plan, PlannedVertex, command_id,
+};
 use weir_schemas::identity::{JobKey, RunId};
 use weir_schemas::policy::Policy;
 
 use crate::observation::Observation;
 use crate::{Refusal, wording};
-
-/// How old a command may be when it is started, in milliseconds: what it was computed from is outdated then.
-const EXPIRES_AFTER_MS: i64 = 600_000;
-/// How long a command waits for a person, in milliseconds. Its parent is checked again when it is started.
-const APPROVAL_EXPIRES_AFTER_MS: i64 = 86_400_000;
 
 /// A plan that is to be carried out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

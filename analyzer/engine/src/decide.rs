@@ -66,6 +66,9 @@ impl JobState {
         let run = self.run()?.clone();
         let policy = control.policy.digest();
         let id = decision_id(job, &run, &context.incarnation, context.position, &policy);
+        if self.in_flight.as_ref().is_some_and(|action| action.is_lost(context.now_ms)) {
+            self.in_flight = None;
+        }
         let findings = self.look(context, &run);
         let Findings { verdict, disposition, report } = findings;
         let sentence = words::sentence(job, &verdict, &disposition, &report);
@@ -123,6 +126,7 @@ impl JobState {
             since_ms: decision.decided_at_ms,
             plan: plan.number,
             target: plan.target(),
+            started: false,
         });
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use weir_schemas::control::ControlState;
+use weir_schemas::decision::{APPROVAL_EXPIRES_AFTER_MS, EXPIRES_AFTER_MS};
 use weir_schemas::identity::RunId;
 use weir_schemas::outcome::{Outcome, OutcomeResult};
 use weir_schemas::policy::Policy;
@@ -79,7 +80,28 @@ pub struct InFlight {
     pub plan: u64,
     /// Parallelism that it asks for, by vertex id.
     pub target: BTreeMap<String, u32>,
+    /// Whether the actuator said that it started.
+    #[serde(default)]
+    pub started: bool,
 }
+
+impl InFlight {
+    /// Whether nothing more will be heard of it: it can no longer be started, or its end is long overdue. That happens only if the
+    /// logs have lost the command or its outcome; the actuator still sees to it that there is one action at a time.
+    pub(crate) fn is_lost(&self, now_ms: i64) -> bool {
+        let lasts_ms = match (self.started, self.awaits_approval) {
+            (true, _) => LONGEST_ACTION_MS,
+            (false, true) => APPROVAL_EXPIRES_AFTER_MS + GRACE_MS,
+            (false, false) => EXPIRES_AFTER_MS + GRACE_MS,
+        };
+        now_ms - self.since_ms > lasts_ms
+    }
+}
+
+/// Longest time that an action may take, with going back, in milliseconds.
+const LONGEST_ACTION_MS: i64 = 3_600_000;
+/// How much later than a command can be started at the latest its refusal may be heard, in milliseconds.
+const GRACE_MS: i64 = 60_000;
 
 /// What a saturated vertex could do before it was grown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -244,7 +266,10 @@ impl JobState {
     fn under_way(&mut self, outcome: &Outcome) {
         let awaits_approval = outcome.result == OutcomeResult::AwaitsApproval;
         match self.in_flight.as_mut().filter(|action| action.command == outcome.command) {
-            Some(action) => action.awaits_approval = awaits_approval,
+            Some(action) => {
+                action.awaits_approval = awaits_approval;
+                action.started = !awaits_approval;
+            }
             None if awaits_approval => {}
             None => {
                 self.in_flight = Some(InFlight {
@@ -253,6 +278,7 @@ impl JobState {
                     since_ms: outcome.at_ms,
                     plan: self.plans,
                     target: outcome.target.clone(),
+                    started: true,
                 });
             }
         }

@@ -90,6 +90,18 @@ fn a_command_under_way_is_waited_for() {
 }
 
 #[test]
+fn a_command_that_got_lost_on_the_way_does_not_block_its_job_for_ever() {
+    let mut world = World::new(Mode::Auto);
+    world.until(30, acts);
+    let first = world.shard.jobs[&World::key()].in_flight.clone().unwrap();
+    assert!(world.watch(600).iter().all(|judged| because(judged) == "action_in_flight"));
+    let (after, judged) = world.until(120, acts);
+    assert!(after <= 62, "{after}");
+    assert!(sizes(&judged).is_some());
+    assert_ne!(world.shard.jobs[&World::key()].in_flight.clone().unwrap().command, first.command);
+}
+
+#[test]
 fn each_mode_goes_as_far_as_it_says() {
     for (mode, expected) in [
         (Mode::Observe, Disposition::Withheld { gate: "observe_mode".into() }),

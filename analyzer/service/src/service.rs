@@ -111,7 +111,8 @@ impl Analyzer {
     /// # Errors
     /// Only what trying again cannot mend: committed state that cannot be read, a log that has to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), AnalyzerError> {
-        let mut backoff = Backoff::new(200, 10_000);
+        // A pause and a call that ends by its time-out fit into a lease.
+        let mut backoff = Backoff::new(200, 2_000);
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(report) => {

@@ -74,8 +74,8 @@ impl Default for Kafka {
             retain_bytes: 1 << 30,
             retain_age_ms: 24 * 3_600_000,
             queue_bytes: 32 << 20,
-            delivery_timeout_ms: 30_000,
-            request_timeout_ms: 10_000,
+            delivery_timeout_ms: 8_000,
+            request_timeout_ms: 4_000,
             tls: None,
             sasl: None,
         }
@@ -164,8 +164,8 @@ impl Default for Pravega {
             retain_age_ms: None,
             retain_bytes: None,
             queue_bytes: 8 << 20,
-            call_timeout_ms: 15_000,
-            ack_timeout_ms: 15_000,
+            call_timeout_ms: 5_000,
+            ack_timeout_ms: 10_000,
             ca_file: None,
             auth: None,
         }
