@@ -4,6 +4,7 @@
 //! - [`PostgresServer`]: a real PostgreSQL, started by `dev/postgres`, and gone when it is dropped;
 //! - [`KafkaBroker`]: a real Kafka broker, started by `dev/kafka`, which can be killed and paused;
 //! - [`PravegaServer`]: a real Pravega, started by `dev/pravega`, likewise;
+//! - [`Installation`]: a Weir whose services are processes of their own;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
 #![allow(
@@ -14,6 +15,7 @@
 )]
 
 mod cluster;
+mod installation;
 mod job;
 mod kafka;
 mod postgres;
@@ -24,6 +26,7 @@ mod weir;
 mod world;
 
 pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
+pub use installation::{Installation, RecordName, Service};
 pub use job::{FlinkJob, Load};
 pub use kafka::KafkaBroker;
 pub use postgres::PostgresServer;

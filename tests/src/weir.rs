@@ -98,7 +98,7 @@ impl Drop for Weir {
 }
 
 /// The binary that was built beside this test.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let own = std::env::current_exe().expect("a path");
     let folder = own.ancestors().find(|folder| folder.join("weir").is_file());
     folder.map(|folder| folder.join("weir")).expect("the weir binary: build it with `cargo build --bin weir`")

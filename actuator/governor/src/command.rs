@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weir_schemas::decision::{
-    APPROVAL_EXPIRES_AFTER_MS, Decision, Direction, Disposition, EXPIRES_AFTER_MS, Parent, Plan, PlannedVertex, command_id,
+    APPROVAL_EXPIRES_AFTER_MS, Decision, Direction, Disposition, EXPIRES_AFTER_MS, Parent, Plan, PlannedVertex,
+    command_id,
 };
 use weir_schemas::identity::{JobKey, RunId};
 use weir_schemas::policy::Policy;
