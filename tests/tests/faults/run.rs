@@ -53,10 +53,11 @@ impl Sim {
         Self { cluster, url, began: Instant::now(), stop }
     }
 
-    fn job(&self) -> JobTruth {
+    /// The job, once it is known.
+    fn job(&self) -> Option<JobTruth> {
         let mut cluster = self.cluster.lock().unwrap();
         cluster.advance_to(RealClock::new().now_ms());
-        cluster.truth().jobs.into_iter().find(|job| job.name == "wordcount").unwrap()
+        cluster.truth().jobs.into_iter().find(|job| job.name == "wordcount")
     }
 
     /// Waits until the job runs at a size, after the load that asks for it has come.
@@ -64,7 +65,7 @@ impl Sim {
         let what = format!("size {:?}", SIZES[phase]);
         let since = Duration::from_secs_f64(PHASES[phase].0);
         wait_until(&what, PATIENCE + since, async || {
-            let job = self.job();
+            let job = self.job()?;
             (job.running && job.parallelism() == SIZES[phase]).then_some(())
         })
         .await;
@@ -222,7 +223,7 @@ fn nothing_is_lost(weir: &Installation) {
 }
 
 fn each_action_was_done_once(sim: &Sim, weir: &Installation) {
-    let job = sim.job();
+    let job = sim.job().unwrap();
     let history = weir.demand(&["history", "wordcount", "-n", "1000"]);
     assert_eq!(job.parallelism(), SIZES[2], "{history:#}");
     assert_eq!(job.rescales, 3, "{history:#}");
