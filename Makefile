@@ -8,32 +8,44 @@ SHELL := /bin/bash
 help: ## Lists the targets.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "make %-14s %s\n", $$1, $$2}'
 
+# One set of features for all that is built here: the log on Pravega is in it, which a plain `cargo build` leaves out.
+FEATURES := --features weir/pravega
+
+.PHONY: build
+build: system ## Builds the program, as it is released, into target/release/weir.
+	@cargo build --release --package weir $(FEATURES)
+
+# What C sources among the dependencies need.
+.PHONY: system
+system:
+	@dev/system.sh
+
 .PHONY: demo
-demo: ## Shows Weir scaling a simulated word count, in about 20 seconds.
-	@cargo run --quiet --bin weir -- demo
+demo: system ## Shows Weir scaling a simulated word count, in about 20 seconds.
+	@cargo run --quiet --package weir $(FEATURES) -- demo
 
 .PHONY: demo-flink
-demo-flink: ## Shows Weir scaling a real job on a real Flink cluster.
+demo-flink: system ## Shows Weir scaling a real job on a real Flink cluster.
 	@dev/demo-flink.sh
 
 .PHONY: test
-test: ## Runs everything: formatting, lints, tests, licences, and the tests on real Flink.
+test: system ## Runs everything: formatting, lints, tests, licences, and the tests on real servers.
 	@dev/test.sh all
 
 .PHONY: test-fast
-test-fast: ## The same without real servers.
+test-fast: system ## The same without real servers.
 	@dev/test.sh fast
 
 .PHONY: test-versions
-test-versions: ## The contract tests on further releases of Flink (1.20 and 2.0).
+test-versions: system ## The contract tests on further releases of Flink (1.20 and 2.0).
 	@dev/test.sh versions
 
 .PHONY: bench
-bench: ## Criterion benchmarks.
+bench: system ## Criterion benchmarks.
 	@cargo bench --quiet --package weir-bench
 
 .PHONY: bench-flink
-bench-flink: ## Measures the scenario on a real Flink cluster and prints it as a table.
+bench-flink: system ## Measures the scenario on a real Flink cluster and prints it as a table.
 	@dev/bench-flink.sh
 
 .PHONY: audit

@@ -3,5 +3,5 @@
 # part: `second` (metrics every second) or `default` (Flink's default refresh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --quiet --bin weir
+cargo build --quiet --package weir --features weir/pravega
 exec cargo run --quiet --package weir-tests --example bench_flink -- "$@"

@@ -14,7 +14,7 @@ finish() {
 }
 trap finish EXIT
 
-cargo build --quiet --bin weir
+cargo build --quiet --package weir --features weir/pravega
 echo "starting Flink 2.3.0 (the first time it is fetched)"
 url=$(VERSION=2.3.0 TMS=2 SLOTS=8 REFRESH_MS=1000 CHECKPOINT_MS=5000 COOLDOWN=5s dev/flink/cluster.sh start)
 echo "Flink's own page: $url"

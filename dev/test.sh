@@ -39,21 +39,24 @@ cargo_tests() {
   echo "--- $name: $ok passed, $bad failed ($((SECONDS - from)) s)"
 }
 
+# One set of features everywhere, so that nothing is compiled twice.
+features=(--features weir/pravega)
+
 static_checks() {
   stage "formatting" cargo fmt --all --check
-  stage "lints" cargo clippy --quiet --workspace --all-targets -- -D warnings
-  stage "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+  stage "lints" cargo clippy --quiet --workspace --all-targets "${features[@]}" -- -D warnings
+  stage "documentation" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps "${features[@]}"
   stage "pure crates" dev/pure.sh
 }
 
 case $mode in
   fast)
     static_checks
-    cargo_tests "tests" --workspace --exclude weir-tests
+    cargo_tests "tests" --workspace --exclude weir-tests "${features[@]}"
     ;;
   all)
     static_checks
-    cargo_tests "tests" --workspace --exclude weir-tests
+    cargo_tests "tests" --workspace --exclude weir-tests "${features[@]}"
     cargo_tests "real servers" --package weir-tests
     stage "licences, bans, sources" dev/deny.sh licenses bans sources
     ;;

@@ -9,6 +9,8 @@
     reason = "a test that cannot go on should stop there"
 )]
 
+#[path = "faults/forgetful.rs"]
+mod forgetful;
 #[path = "faults/run.rs"]
 mod run;
 #[path = "faults/servers.rs"]
@@ -17,21 +19,31 @@ mod servers;
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Trial};
+use weir_tests::{KafkaBroker, Memory, PravegaServer};
 
 use servers::{LogServer, OnKafka, OnPravega};
 
-fn trial(name: &str, start: impl FnOnce() -> Box<dyn LogServer> + Send + 'static) -> Trial {
+fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial {
     Trial::test(name, move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(run::run(start()));
+        runtime.block_on(test());
         Ok(())
     })
 }
 
+fn kafka() -> Box<dyn LogServer> {
+    Box::new(OnKafka(KafkaBroker::start()))
+}
+
+fn pravega() -> Box<dyn LogServer> {
+    Box::new(OnPravega(PravegaServer::start(Memory::Durable)))
+}
+
 fn main() -> ExitCode {
     let trials = vec![
-        trial("everything_is_killed_once_on_kafka", || Box::new(OnKafka::start())),
-        trial("everything_is_killed_once_on_pravega", || Box::new(OnPravega::start())),
+        trial("everything_is_killed_once_on_kafka", || run::run(kafka())),
+        trial("everything_is_killed_once_on_pravega", || run::run(pravega())),
+        trial("a_server_that_comes_back_empty_is_noticed", forgetful::run),
     ];
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);

@@ -54,7 +54,13 @@ impl World {
             let options = MemoryOptions { partitions: PARTITIONS, ..MemoryOptions::default() };
             Arc::new(MemoryLog::new(options)) as Arc<dyn Log>
         };
-        Self { store, logs: Logs { metrics: log(), events: log() }, clock, book: PolicyBook::default(), _folder: folder }
+        Self {
+            store,
+            logs: Logs { metrics: log(), events: log() },
+            clock,
+            book: PolicyBook::default(),
+            _folder: folder,
+        }
     }
 
     fn analyzer(&self, name: &str, tags: &[&str]) -> Analyzer {
@@ -163,7 +169,8 @@ async fn a_commit_under_an_old_epoch_is_refused_even_before_the_lease_is_looked_
     let refused = stalled.step().await.unwrap_err();
     assert!(refused.is_fenced() && matches!(refused, AnalyzerError::Store(_)), "{refused}");
     assert_eq!(world.applied().await, 0);
-    let events = world.logs.events.reader(0, Position::from_raw(0)).await.unwrap().read(10, Duration::ZERO).await.unwrap();
+    let events =
+        world.logs.events.reader(0, Position::from_raw(0)).await.unwrap().read(10, Duration::ZERO).await.unwrap();
     assert!(events.is_empty(), "nothing is published");
 }
 

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(20);
 const PARTITIONS: u32 = 4;
 
 /// A simulated cluster behind a socket, in real time.
-struct Sim {
+pub struct Sim {
     cluster: Arc<Mutex<Cluster>>,
     url: String,
     began: Instant,
@@ -34,7 +34,7 @@ struct Sim {
 }
 
 impl Sim {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let mut jobs = vec![scenario::wordcount_job("wordcount", &PHASES, 0.0)];
         // Jobs that are sized right, so that every partition has something to carry.
         jobs.extend(["alpha", "beta", "gamma", "delta"].map(|name| {
@@ -77,7 +77,11 @@ impl Sim {
         wait_until("the next load", PATIENCE + at, async || (self.began.elapsed() >= at).then_some(())).await;
     }
 
-    fn tell(&self, what: &str) {
+    pub fn end(&self) {
+        self.stop.cancel();
+    }
+
+    pub fn tell(&self, what: &str) {
         eprintln!("{:>4} s  {what}", self.began.elapsed().as_secs());
     }
 }
@@ -133,10 +137,10 @@ pub async fn run(mut server: Box<dyn LogServer>) {
         assert_eq!(service.stop().await, Some(0), "{}", service.name());
     }
     sim.tell("done");
-    sim.stop.cancel();
+    sim.end();
 }
 
-fn configuration(sim: &Sim, server: &dyn LogServer, database: &str) -> String {
+pub fn configuration(sim: &Sim, server: &dyn LogServer, database: &str) -> String {
     format!(
         "database = {database:?}\n{}[[cluster]]\nname = \"sim\"\nurl = {:?}\n[default]\nmode = \"auto\"\n\
          shrink_after_ms = 20000\n[http]\nlisten = \"127.0.0.1:0\"\n",
@@ -146,7 +150,7 @@ fn configuration(sim: &Sim, server: &dyn LogServer, database: &str) -> String {
 }
 
 /// Waits until decisions rest on samples that were taken after now.
-async fn sampled_anew(sim: &Sim, weir: &Installation, what: &str) {
+pub async fn sampled_anew(sim: &Sim, weir: &Installation, what: &str) {
     let now_ms = RealClock::new().now_ms();
     wait_until(what, PATIENCE, async || {
         let status = weir.ask(&["status"])?;

@@ -1,6 +1,6 @@
 //! The servers that carry the logs.
 
-use weir_tests::{KafkaBroker, Memory, PravegaServer};
+use weir_tests::{KafkaBroker, PravegaServer};
 
 /// A server that carries the logs of an installation.
 pub trait LogServer: Send {
@@ -16,13 +16,7 @@ pub trait LogServer: Send {
     fn resume(&mut self);
 }
 
-pub struct OnKafka(KafkaBroker);
-
-impl OnKafka {
-    pub fn start() -> Self {
-        Self(KafkaBroker::start())
-    }
-}
+pub struct OnKafka(pub KafkaBroker);
 
 impl LogServer for OnKafka {
     fn configuration(&self) -> String {
@@ -46,13 +40,7 @@ impl LogServer for OnKafka {
     }
 }
 
-pub struct OnPravega(PravegaServer);
-
-impl OnPravega {
-    pub fn start() -> Self {
-        Self(PravegaServer::start(Memory::Durable))
-    }
-}
+pub struct OnPravega(pub PravegaServer);
 
 impl LogServer for OnPravega {
     fn configuration(&self) -> String {
