@@ -27,7 +27,8 @@ use crate::output::Output;
 pub enum Command {
     /// Lists all jobs: health, size, mode, verdict, and what is under way.
     ///
-    /// One line for each job. With `--output json`: `frozen`, and `jobs` with `job`, `health`, `parallelism` (a list of
+    /// One line for each job. With `--output json`: `frozen`, `services` that are alive (`role`, `id`, `tags`, `seen_ms`), and
+    /// `jobs` with `job`, `health`, `parallelism` (a list of
     /// `vertex` and `parallelism`), `mode` (null: the configuration's), `paused`, `verdict`, `disposition`, `gate`
     /// (what withholds it), `sentence`, `decision`, `decided_at_ms`, `sampled_at_ms`, `stale`, and `action` (`id`,
     /// `state`, `open`, `updated_ms`). What is not known is null.

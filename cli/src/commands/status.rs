@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde::Serialize;
+use weir_placement::LEASE_MS;
 use weir_schemas::control::Mode;
 use weir_schemas::decision::{Decision, Disposition, Verdict};
 use weir_schemas::identity::JobKey;
@@ -24,7 +25,17 @@ const HEADER: [&str; 7] = ["JOB", "HEALTH", "PARALLELISM", "MODE", "VERDICT", "S
 #[derive(Debug, Serialize)]
 struct Status {
     frozen: bool,
+    services: Vec<ServiceStatus>,
     jobs: Vec<JobStatus>,
+}
+
+/// A process of Weir that is alive.
+#[derive(Debug, Serialize)]
+struct ServiceStatus {
+    role: String,
+    id: String,
+    tags: Vec<String>,
+    seen_ms: i64,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,7 +97,13 @@ async fn gather(store: &Store, global: &Global) -> Result<Status, CommandError> 
         let stale = global.now_ms.saturating_sub(told.sampled_at_ms) > STALE_AFTER_MS;
         jobs.push(JobStatus { stale, ..told });
     }
-    Ok(Status { frozen: controls.frozen, jobs })
+    let services = store.instances(LEASE_MS).await?.into_iter().map(|it| ServiceStatus {
+        role: it.role,
+        id: it.id,
+        tags: it.tags,
+        seen_ms: it.seen_ms,
+    });
+    Ok(Status { frozen: controls.frozen, services: services.collect(), jobs })
 }
 
 /// What the latest decision tells of a job.
@@ -169,7 +186,11 @@ fn sheet(status: &Status, now_ms: i64) -> Sheet {
     let rows: Vec<Vec<String>> = status.jobs.iter().map(|job| row(job, now_ms)).collect();
     sheet.block(&table(&HEADER, &rows, &[]));
     if status.jobs.iter().all(|job| job.stale) {
-        sheet.title("All samples are stale: see that `weir run` runs on this data, and that it reaches its clusters.");
+        sheet.title(if status.services.is_empty() {
+            "All samples are stale, and no service of Weir is alive on this data: start `weir run`."
+        } else {
+            "All samples are stale, although services are alive: see that they reach their clusters."
+        });
     }
     sheet
 }

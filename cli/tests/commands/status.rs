@@ -53,7 +53,7 @@ async fn old_samples_are_stale_and_a_job_without_a_decision_is_listed() {
     insta::assert_snapshot!(home.text("status").await, @r"
     JOB               HEALTH  PARALLELISM  MODE     VERDICT         SAMPLED       ACTION
     prod/default/new  -       -            default  not judged yet  61 s (stale)  -
-    All samples are stale: see that `weir run` runs on this data, and that it reaches its clusters.
+    All samples are stale, and no service of Weir is alive on this data: start `weir run`.
     ");
     let mut fresh = hold();
     fresh.decided_at_ms = NOW - 60_000;
