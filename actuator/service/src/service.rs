@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 use weir_drivers::Driver;
 use weir_outbox::{Logs, Publisher};
-use weir_placement::{Holder, Item, Member};
+use weir_placement::{Holder, Item, Member, cluster_tag};
 use weir_runtime::{Backoff, Clock, Pulse};
 use weir_schemas::control::PolicyBook;
 use weir_schemas::identity::JobKey;
@@ -113,6 +113,7 @@ impl Actuator {
         let Parts { store, logs, clock, book, drivers, wants, owner, tags, pulse } = parts;
         let wanted = |name: &String| (name.clone(), wants.get(name).cloned().unwrap_or_default());
         let items = clusters::items(&drivers.keys().map(wanted).collect());
+        let tags = tags.into_iter().chain(drivers.keys().map(|name| cluster_tag(name))).collect();
         let holder = Holder::new(store.clone(), Member { role: "actuator", id: owner, tags });
         let office =
             Office { store, logs, clock, book, drivers, said: Controls::default(), newest_epochs: BTreeMap::new() };

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weir_ingest::{Collector, LogSink, Options, Producer, SinkError};
 use weir_outbox::Logs;
-use weir_placement::{Holder, Item, Member};
+use weir_placement::{Holder, Item, Member, cluster_tag};
 use weir_runtime::{Clock, Health, Pulse, Tasks};
 use weir_store::{Lease, Store, StoreError};
 
@@ -30,7 +30,9 @@ pub(super) fn start(tasks: &mut Tasks, stop: &CancellationToken, process: &Proce
             clusters: process.clusters.clone(),
             pulse: process.health.service("the collectors"),
         };
-        let member = Member { role: "ingest", id: process.id.to_owned(), tags: process.tags() };
+        let known = process.clusters.iter().map(|it| cluster_tag(&it.spec.name));
+        let tags = process.tags().into_iter().chain(known).collect();
+        let member = Member { role: "ingest", id: process.id.to_owned(), tags };
         let holder = Holder::new(process.data.store.clone(), member);
         tasks.spawn("the collectors", process.reopen.clone().note(shared.run(holder, stop.clone())));
         return;
@@ -98,8 +100,11 @@ struct Running {
 
 impl Shared {
     async fn run(self, mut holder: Holder, stop: CancellationToken) -> Result<(), SinkError> {
-        let items: Vec<Item> =
-            self.clusters.iter().map(|it| Item { name: lease_name(&it.spec.name), wants: it.tags.clone() }).collect();
+        let item = |it: &Watched| {
+            let wants = it.tags.iter().cloned().chain([cluster_tag(&it.spec.name)]).collect();
+            Item { name: lease_name(&it.spec.name), wants }
+        };
+        let items: Vec<Item> = self.clusters.iter().map(item).collect();
         let mut running: BTreeMap<String, Running> = BTreeMap::new();
         let mut tasks: JoinSet<Result<(), SinkError>> = JoinSet::new();
         while !stop.is_cancelled() {

@@ -21,6 +21,13 @@ impl Item {
     }
 }
 
+/// The tag of all instances whose configuration names a cluster. Work for a cluster asks for it, so that it goes to none that has
+/// never heard of the cluster.
+#[must_use]
+pub fn cluster_tag(cluster: &str) -> String {
+    format!("cluster={cluster}")
+}
+
 /// Who does what: the id of an instance for each item. Empty if nobody is there.
 ///
 /// - An item goes to the instances that miss the fewest of the tags that it asks for. So an item is never left undone because
@@ -42,6 +49,9 @@ pub fn assign<'a>(
     let mut assigned = BTreeMap::new();
     // Of all groups together, so that an instance that many tags point to is spared elsewhere.
     let mut load: BTreeMap<&str, usize> = BTreeMap::new();
+    // Where there is least choice first.
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(ids, _)| ids.len());
     for (ids, items) in groups {
         if !ids.is_empty() {
             spread(&ids, &items, owners, &mut load, &mut assigned);
@@ -136,8 +146,17 @@ mod tests {
         let instances = [instance("a", &[]), instance("b", &["fast"])];
         let assigned = assign(&items, &instances, &BTreeMap::new());
         assert_eq!(assigned["gold"], "b");
-        // The others are spread, and prefer who has less to do.
-        assert_eq!((assigned["any"], assigned["lost"]), ("a", "b"));
+        // The others are spread over both.
+        assert_eq!((assigned["lost"], assigned["any"]), ("a", "b"));
+    }
+
+    #[test]
+    fn work_for_a_cluster_goes_to_none_that_has_never_heard_of_it() {
+        let (prod, test) = (cluster_tag("prod"), cluster_tag("test"));
+        let items = [wanting("actuator/prod", &[&prod]), wanting("actuator/test", &[&test])];
+        let instances = [instance("a", &[&prod, &test]), instance("b", &[&prod])];
+        let assigned = assign(&items, &instances, &BTreeMap::from([("actuator/test", "b")]));
+        assert_eq!((assigned["actuator/prod"], assigned["actuator/test"]), ("b", "a"));
     }
 
     #[test]

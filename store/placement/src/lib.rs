@@ -11,5 +11,5 @@
 mod assign;
 mod holder;
 
-pub use assign::{Item, assign};
+pub use assign::{Item, assign, cluster_tag};
 pub use holder::{Holder, LEASE_MS, Member};
