@@ -175,7 +175,10 @@ impl Life<'_> {
                 background: true,
                 reopen: reopen.clone(),
             };
+            // Nobody is to be ready before all of them are there.
+            let starting = self.health.service(format!("weir {}", self.service.command()));
             assembly::start(&mut tasks, &life, &process);
+            drop(starting);
             info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
             let ended = tasks.join().await;
             data.store.close().await;

@@ -250,6 +250,12 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
         status == 200 && text.contains("weir_") && text.contains("cluster=\"sim\"")
     })
     .await;
+    until("it says how old its state is", || async {
+        let (_, text) = page("/metrics").await;
+        let age = text.lines().find_map(|line| line.strip_prefix("weir_analyzer_state_age_seconds{partition="));
+        age.and_then(|age| age.split_once(' ')?.1.parse::<f64>().ok()).is_some_and(|age| age < 60.0)
+    })
+    .await;
     // Another process on the same data is refused, and says by what.
     let second = home.command(&["run"]).output().await.unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
@@ -259,6 +265,28 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
     assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
     simulator.process.signal("-TERM").await;
     assert_eq!(simulator.process.exit_code(Duration::from_secs(5)).await, Some(0));
+}
+
+#[tokio::test]
+async fn a_process_is_not_ready_while_it_is_still_getting_to_know_its_cluster() {
+    // It takes connections, and says nothing.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let home = Home::new(&format!("http://{}", mute.local_addr().unwrap()));
+    let mut run = Process::start(&mut home.command(&["run"]));
+    let url = run.line_after("metrics and health on ").await;
+    let http = HttpApi::new(&HttpOptions { url, ..HttpOptions::default() }).unwrap();
+    let folder = home.folder.path().join("data/events");
+    for opened in [false, true] {
+        until("the logs are opened", || async { !opened || folder.exists() }).await;
+        let answer = http.call(Request::get("/health/ready")).await.unwrap();
+        let said = String::from_utf8(answer.body).unwrap();
+        assert_eq!(answer.status, 503, "{said}");
+        assert!(said.contains("starting"), "{said}");
+    }
+    let alive = http.call(Request::get("/health/live")).await.unwrap();
+    assert_eq!(alive.status, 200);
+    run.signal("-INT").await;
+    assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
 }
 
 #[tokio::test]
