@@ -357,10 +357,27 @@ async fn what_cannot_be_understood_ends_with_64_and_what_cannot_be_used_with_78(
         (vec!["simulate", "--scenario", "nightmare"], 64, "wordcount"),
         (vec!["--config", broken, "run"], 78, "utilisation"),
         (vec!["--config", "/nowhere/weir.toml", "run"], 78, "/nowhere/weir.toml"),
+        (vec!["--log", "nonsense", "status"], 64, "WR0651"),
+        (vec!["--log", "weir_ingest=loud", "status"], 64, "WR0651"),
+        (vec!["--database", "mysql://somewhere/weir", "status"], 64, "WR0417"),
     ] {
         let output = weir().args(&words).current_dir(folder.path()).output().await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
         assert!(said.contains(part), "{words:?}: {said}");
     }
+}
+
+#[cfg(not(feature = "pravega"))]
+#[tokio::test]
+async fn a_log_that_was_left_out_of_the_program_ends_it_for_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = weir();
+    command.args(["analyzer", "--listen", "none"]).current_dir(folder.path());
+    command.env("WEIR__LOG__KIND", "pravega").env("WEIR__PRAVEGA__CONTROLLER", "tcp://localhost:1");
+    let output = command.output().await.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{said}");
+    assert!(said.contains("WR0656"), "{said}");
+    assert!(said.contains("only processes of this machine"), "a database in a file is told of: {said}");
 }
