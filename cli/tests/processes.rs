@@ -7,8 +7,10 @@
     reason = "a test that cannot build its input should stop there"
 )]
 
+#[path = "support/binary.rs"]
+mod binary;
+
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,17 +19,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use weir_flink::{FlinkApi, HttpApi, HttpOptions, Method, Request};
 
+use binary::weir;
+
 /// How long anything may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(100);
-
-fn weir() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    for name in ["WEIR_DATA", "WEIR_CONFIG", "WEIR_LOG"] {
-        command.env_remove(name);
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    command
-}
 
 /// A process that goes on until it is told to stop.
 struct Process {
@@ -340,44 +335,4 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind_either() {
 
 fn left_in(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-}
-
-#[tokio::test]
-async fn what_cannot_be_understood_ends_with_64_and_what_cannot_be_used_with_78() {
-    let folder = tempfile::tempdir().unwrap();
-    let broken = folder.path().join("broken.toml");
-    std::fs::write(&broken, "[default]\nutilisation = 7\n").unwrap();
-    let broken = broken.to_str().unwrap();
-    for (words, code, part) in [
-        (vec!["--unheard-of"], 64, "--unheard-of"),
-        (vec!["run"], 64, "no cluster to watch"),
-        (vec!["run", "--flink", "http://localhost:1", "--listen", "everywhere"], 64, "127.0.0.1:9468"),
-        (vec!["demo", "--scenario", "nightmare"], 64, "wordcount"),
-        (vec!["demo", "--speed=-1"], 64, "0 or more"),
-        (vec!["simulate", "--scenario", "nightmare"], 64, "wordcount"),
-        (vec!["--config", broken, "run"], 78, "utilisation"),
-        (vec!["--config", "/nowhere/weir.toml", "run"], 78, "/nowhere/weir.toml"),
-        (vec!["--log", "nonsense", "status"], 64, "WR0651"),
-        (vec!["--log", "weir_ingest=loud", "status"], 64, "WR0651"),
-        (vec!["--database", "mysql://somewhere/weir", "status"], 64, "WR0417"),
-    ] {
-        let output = weir().args(&words).current_dir(folder.path()).output().await.unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-        assert!(said.contains(part), "{words:?}: {said}");
-    }
-}
-
-#[cfg(not(feature = "pravega"))]
-#[tokio::test]
-async fn a_log_that_was_left_out_of_the_program_ends_it_for_good() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = weir();
-    command.args(["analyzer", "--listen", "none"]).current_dir(folder.path());
-    command.env("WEIR__LOG__KIND", "pravega").env("WEIR__PRAVEGA__CONTROLLER", "tcp://localhost:1");
-    let output = command.output().await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(78), "{said}");
-    assert!(said.contains("WR0656"), "{said}");
-    assert!(said.contains("only processes of this machine"), "a database in a file is told of: {said}");
 }
