@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use weir_runtime::{Clock, RealClock, telemetry};
+use weir_store::Address;
 
 use crate::commands::{self, Command, Global};
 use crate::config::Config;
@@ -71,7 +73,10 @@ pub async fn main(arguments: impl Iterator<Item = OsString>) -> Exit {
             return if why.print().is_ok() { Exit::of_clap(&why) } else { Exit::Failure };
         }
     };
-    start_logging(&cli);
+    if let Err(why) = start_logging(&cli) {
+        eprintln!("weir: {why}");
+        return why.exit();
+    }
     let stop = CancellationToken::new();
     let terminated = Arc::new(AtomicBool::new(false));
     tokio::spawn(watch_signals(stop.clone(), Arc::clone(&terminated)));
@@ -100,12 +105,8 @@ async fn dispatch(cli: &Cli, stop: CancellationToken) -> Result<Exit, CliError> 
         Verb::Data(command) => {
             let config = load(cli)?;
             let by = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "somebody".into());
-            let global = Global {
-                address: config.address().map_err(CliError::Usage)?,
-                output: cli.output,
-                now_ms: RealClock::new().now_ms(),
-                by,
-            };
+            let global =
+                Global { address: config.address(), output: cli.output, now_ms: RealClock::new().now_ms(), by };
             Ok(commands::run(command.clone(), &global, &mut out as &mut dyn Write).await?)
         }
     }
@@ -131,22 +132,25 @@ fn load(cli: &Cli) -> Result<Config, CliError> {
     if let Some(data) = &cli.data {
         config.data.clone_from(data);
     }
-    if cli.database.is_some() {
-        config.database.clone_from(&cli.database);
-        config.address().map_err(CliError::Usage)?;
+    if let Some(database) = &cli.database {
+        let address = Address::parse(database).map_err(|why| CliError::Usage(format!("database: {why}")))?;
+        config.database = Some(address);
     }
     Ok(config)
 }
 
 /// Logs go to standard error, so that answers can be piped. Only services say more than warnings by itself.
-fn start_logging(cli: &Cli) {
+///
+/// # Errors
+/// Refuses what is neither a level nor a filter.
+fn start_logging(cli: &Cli) -> Result<(), CliError> {
     let usual = match &cli.command {
         Verb::Run(_) | Verb::Ingest(_) | Verb::Analyzer(_) | Verb::Actuator(_) => "info",
         Verb::Demo(_) => "off",
         _ => "warn",
     };
     let wanted = cli.log.as_deref().unwrap_or(usual);
-    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new(usual));
+    let filter = filter(wanted)?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second logger in one process is refused; the first goes on.
     let _already_logging = if cli.log_json {
@@ -154,6 +158,24 @@ fn start_logging(cli: &Cli) {
     } else {
         logs.with_ansi(std::io::stderr().is_terminal()).try_init().is_err()
     };
+    Ok(())
+}
+
+/// A bare word that is no level would count as the name of a module, and silence everything else.
+fn filter(wanted: &str) -> Result<EnvFilter, CliError> {
+    let refused = |why: String| {
+        CliError::Usage(format!(
+            "--log {wanted:?} (or WEIR_LOG): {why}; give error, warn, info, debug, trace or off, or a filter such as \
+             info,weir_ingest=debug"
+        ))
+    };
+    for part in wanted.split(',') {
+        let word = part.trim();
+        if !word.contains(['=', '[']) && word.parse::<LevelFilter>().is_err() {
+            return Err(refused(format!("{word:?} is no level")));
+        }
+    }
+    EnvFilter::try_new(wanted).map_err(|why| refused(why.to_string()))
 }
 
 /// The first Ctrl-C, or SIGTERM, asks for an end; the second Ctrl-C is one.

@@ -155,6 +155,7 @@ struct Life<'a> {
 impl Life<'_> {
     /// One life after the other: another follows only if the logs have to be opened again.
     async fn lives(mut self, out: &mut dyn Write, stop: &CancellationToken) -> Result<(), CliError> {
+        self.tell_of_limits();
         loop {
             let Some(data) = self.open(stop).await? else { return Ok(()) };
             if self.id.is_empty() {
@@ -175,7 +176,10 @@ impl Life<'_> {
                 background: true,
                 reopen: reopen.clone(),
             };
+            // Nobody is to be ready before all of them are there.
+            let starting = self.health.service(format!("weir {}", self.service.command()));
             assembly::start(&mut tasks, &life, &process);
+            drop(starting);
             info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
             let ended = tasks.join().await;
             data.store.close().await;
@@ -214,6 +218,21 @@ impl Life<'_> {
         }
     }
 
+    /// Says which other processes this one can work with, where that is fewer than it may seem.
+    fn tell_of_limits(&self) {
+        let on_server = self.config.address().is_server();
+        if self.config.log.is_shared() && !on_server {
+            let file = self.config.address().to_string();
+            info!(
+                file,
+                "the control database is a file: only processes of this machine that name the same one work together"
+            );
+        }
+        if !self.config.log.is_shared() && on_server {
+            info!("the log belongs to this process alone: no other `weir run` may use the same control database");
+        }
+    }
+
     /// Says what was found, before anything is done.
     async fn greet(&self, out: &mut dyn Write, stop: &CancellationToken) -> Result<(), CliError> {
         let looked_at: &[Watched] = if self.service.roles().ingest { &self.clusters } else { &[] };
@@ -227,7 +246,7 @@ impl Life<'_> {
         }
         let place = match &self.config.database {
             None => format!("data in {}", self.config.data.display()),
-            Some(_) => format!("control database {}", self.config.address().map_err(CliError::Usage)?),
+            Some(address) => format!("control database {address}"),
         };
         writeln!(out, "{place}; weir status, weir explain JOB and weir mode JOB auto work from there")?;
         Ok(out.flush()?)

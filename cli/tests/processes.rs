@@ -7,8 +7,10 @@
     reason = "a test that cannot build its input should stop there"
 )]
 
+#[path = "support/binary.rs"]
+mod binary;
+
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,17 +19,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use weir_flink::{FlinkApi, HttpApi, HttpOptions, Method, Request};
 
+use binary::weir;
+
 /// How long anything may take before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(100);
-
-fn weir() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    for name in ["WEIR_DATA", "WEIR_CONFIG", "WEIR_LOG"] {
-        command.env_remove(name);
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    command
-}
 
 /// A process that goes on until it is told to stop.
 struct Process {
@@ -250,6 +245,12 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
         status == 200 && text.contains("weir_") && text.contains("cluster=\"sim\"")
     })
     .await;
+    until("it says how old its state is", || async {
+        let (_, text) = page("/metrics").await;
+        let age = text.lines().find_map(|line| line.strip_prefix("weir_analyzer_state_age_seconds{partition="));
+        age.and_then(|age| age.split_once(' ')?.1.parse::<f64>().ok()).is_some_and(|age| age < 60.0)
+    })
+    .await;
     // Another process on the same data is refused, and says by what.
     let second = home.command(&["run"]).output().await.unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
@@ -259,6 +260,28 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
     assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
     simulator.process.signal("-TERM").await;
     assert_eq!(simulator.process.exit_code(Duration::from_secs(5)).await, Some(0));
+}
+
+#[tokio::test]
+async fn a_process_is_not_ready_while_it_is_still_getting_to_know_its_cluster() {
+    // It takes connections, and says nothing.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let home = Home::new(&format!("http://{}", mute.local_addr().unwrap()));
+    let mut run = Process::start(&mut home.command(&["run"]));
+    let url = run.line_after("metrics and health on ").await;
+    let http = HttpApi::new(&HttpOptions { url, ..HttpOptions::default() }).unwrap();
+    let folder = home.folder.path().join("data/events");
+    for opened in [false, true] {
+        until("the logs are opened", || async { !opened || folder.exists() }).await;
+        let answer = http.call(Request::get("/health/ready")).await.unwrap();
+        let said = String::from_utf8(answer.body).unwrap();
+        assert_eq!(answer.status, 503, "{said}");
+        assert!(said.contains("starting"), "{said}");
+    }
+    let alive = http.call(Request::get("/health/live")).await.unwrap();
+    assert_eq!(alive.status, 200);
+    run.signal("-INT").await;
+    assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
 }
 
 #[tokio::test]
@@ -312,27 +335,4 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind_either() {
 
 fn left_in(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
-}
-
-#[tokio::test]
-async fn what_cannot_be_understood_ends_with_64_and_what_cannot_be_used_with_78() {
-    let folder = tempfile::tempdir().unwrap();
-    let broken = folder.path().join("broken.toml");
-    std::fs::write(&broken, "[default]\nutilisation = 7\n").unwrap();
-    let broken = broken.to_str().unwrap();
-    for (words, code, part) in [
-        (vec!["--unheard-of"], 64, "--unheard-of"),
-        (vec!["run"], 64, "no cluster to watch"),
-        (vec!["run", "--flink", "http://localhost:1", "--listen", "everywhere"], 64, "127.0.0.1:9468"),
-        (vec!["demo", "--scenario", "nightmare"], 64, "wordcount"),
-        (vec!["demo", "--speed=-1"], 64, "0 or more"),
-        (vec!["simulate", "--scenario", "nightmare"], 64, "wordcount"),
-        (vec!["--config", broken, "run"], 78, "utilisation"),
-        (vec!["--config", "/nowhere/weir.toml", "run"], 78, "/nowhere/weir.toml"),
-    ] {
-        let output = weir().args(&words).current_dir(folder.path()).output().await.unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
-        assert!(said.contains(part), "{words:?}: {said}");
-    }
 }

@@ -16,21 +16,29 @@ type Now = Arc<dyn Fn() -> i64 + Send + Sync>;
 #[derive(Clone)]
 pub struct Health {
     now_ms: Now,
-    services: Arc<Mutex<BTreeMap<String, State>>>,
+    services: Arc<Mutex<Services>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Default)]
+struct Services {
+    by_name: BTreeMap<String, State>,
+    /// How often a service was registered so far.
+    registered: u64,
+}
+
 struct State {
+    /// Which registration it belongs to: a service may begin anew before the one before it is gone.
+    number: u64,
     heard_ms: i64,
     well_once: bool,
     /// Since when it fails, and why.
     failing: Option<(i64, String)>,
 }
 
-/// What one service says of itself.
-#[derive(Clone)]
+/// What one service says of itself, until it is dropped.
 pub struct Pulse {
     name: String,
+    number: u64,
     health: Health,
 }
 
@@ -51,17 +59,27 @@ impl Health {
     #[must_use]
     pub fn service(&self, name: impl Into<String>) -> Pulse {
         let name = name.into();
-        let state = State { heard_ms: (self.now_ms)(), well_once: false, failing: None };
-        self.with(|services| services.insert(name.clone(), state));
-        Pulse { name, health: self.clone() }
+        let heard_ms = (self.now_ms)();
+        let number = self.with(|services| {
+            services.registered += 1;
+            let number = services.registered;
+            let state = State { number, heard_ms, well_once: false, failing: None };
+            services.by_name.insert(name.clone(), state);
+            number
+        });
+        Pulse { name, number, health: self.clone() }
     }
 
-    /// What keeps the process from doing its work, one sentence for each service; empty when it is ready.
+    /// What keeps the process from doing its work, one sentence for each service; empty when it is ready, which it is not
+    /// before there is a service.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         let now_ms = (self.now_ms)();
         self.with(|services| {
-            let said = services.iter().filter_map(|(name, state)| match &state.failing {
+            if services.by_name.is_empty() {
+                return vec!["starting".into()];
+            }
+            let said = services.by_name.iter().filter_map(|(name, state)| match &state.failing {
                 Some((since_ms, why)) if !state.well_once || now_ms - since_ms >= PATIENCE_MS => {
                     Some(format!("{name} fails for {} s: {why}", (now_ms - since_ms) / 1000))
                 }
@@ -77,12 +95,12 @@ impl Health {
     pub fn hanging(&self) -> Vec<String> {
         let now_ms = (self.now_ms)();
         self.with(|services| {
-            let hangs = services.iter().filter(|(_, state)| now_ms - state.heard_ms >= SILENCE_MS);
+            let hangs = services.by_name.iter().filter(|(_, state)| now_ms - state.heard_ms >= SILENCE_MS);
             hangs.map(|(name, state)| format!("{name}: nothing for {} s", (now_ms - state.heard_ms) / 1000)).collect()
         })
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut BTreeMap<String, State>) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut Services) -> T) -> T {
         look(&mut self.services.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -108,7 +126,7 @@ impl Pulse {
     fn heard(&self, change: impl FnOnce(&mut State)) {
         let now_ms = (self.health.now_ms)();
         self.health.with(|services| {
-            if let Some(state) = services.get_mut(&self.name) {
+            if let Some(state) = services.by_name.get_mut(&self.name).filter(|state| state.number == self.number) {
                 state.heard_ms = now_ms;
                 change(state);
             }
@@ -117,11 +135,13 @@ impl Pulse {
 }
 
 impl Drop for Pulse {
-    /// A service that has ended is not waited for.
+    /// A service that has ended is not waited for. One of the same name that has begun since is.
     fn drop(&mut self) {
-        if Arc::strong_count(&self.health.services) > 1 {
-            self.health.with(|services| services.remove(&self.name));
-        }
+        self.health.with(|services| {
+            if services.by_name.get(&self.name).is_some_and(|state| state.number == self.number) {
+                services.by_name.remove(&self.name);
+            }
+        });
     }
 }
 
@@ -153,5 +173,30 @@ mod tests {
         assert_eq!(health.hanging(), ["the actuator: nothing for 240 s"]);
         drop(b);
         assert!(health.hanging().is_empty());
+    }
+
+    #[test]
+    fn nothing_is_ready_before_there_is_a_service() {
+        let health = Health::unwatched();
+        assert_eq!(health.not_ready(), ["starting"]);
+        let service = health.service("the analyzer");
+        service.well();
+        assert!(health.not_ready().is_empty());
+        drop(service);
+        assert_eq!(health.not_ready(), ["starting"]);
+    }
+
+    #[test]
+    fn a_service_that_ends_leaves_the_next_of_its_name_alone() {
+        let health = Health::unwatched();
+        let (old, other) = (health.service("the analyzer"), health.service("the actuator"));
+        other.well();
+        let new = health.service("the analyzer");
+        old.well();
+        assert_eq!(health.not_ready(), ["the analyzer is starting"], "the old one speaks for itself only");
+        drop(old);
+        assert_eq!(health.not_ready(), ["the analyzer is starting"]);
+        new.well();
+        assert!(health.not_ready().is_empty());
     }
 }

@@ -17,10 +17,10 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (SILENCES, true, "Rounds in which nothing came of a job, by cluster and reason"),
     (INPUT_PROBLEMS, true, "Answers or values of Flink that were refused, by cluster and reason"),
     (RECORDS_FOLDED, true, "Records of the metrics stream that were folded into state"),
-    (RECORDS_REFUSED, true, "Records of the metrics stream that were refused, by reason"),
-    (DECISIONS, true, "Decisions, by verdict (hold, rescale, cannot_help) and disposition"),
+    (RECORDS_REFUSED, true, "Records of the logs that were refused, by reason (duplicate is harmless)"),
+    (DECISIONS, true, "Decisions, by verdict (hold, rescale, cannot_help)"),
     (ACTIONS, true, "Actions that came to an end, by result"),
-    (LOG_APPENDS, true, "Records appended to a log, by log"),
+    (LOG_APPENDS, true, "Records that waited in the control database and were published, by log"),
     (LOG_BYTES_LOST, true, "Bytes of a log that were lost, by log and reason (torn, corrupt, truncated)"),
     (LOG_RECORDS_LOST, true, "Records of a log that were lost, where it counts them, by log and reason"),
     (LOG_GAPS, true, "Gaps in a log, by log and reason (truncated, corrupt, beyond_tail, other_incarnation)"),
@@ -28,14 +28,14 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (
         RECORDS_DROPPED,
         true,
-        "Records dropped before they were acknowledged, by cluster and reason (spill_full, refused, log_lost)",
+        "Records dropped before they were acknowledged, by cluster and reason (spill_full, refused, log_lost, stopped)",
     ),
     (RECORDS_ACKNOWLEDGED, true, "Records that the log has acknowledged, by cluster"),
     (SPILL_BYTES, false, "Bytes of records that wait for the log, by cluster"),
-    (JOBS, false, "Jobs that are watched"),
-    (STATE_AGE, false, "Seconds between the newest folded record and now"),
-    (OUTBOX, false, "Records that wait to be published"),
-    (FROZEN, false, "Whether everything is frozen"),
+    (JOBS, false, "Jobs that are watched, by cluster"),
+    (STATE_AGE, false, "Seconds between the newest record that was folded into state and now, by partition"),
+    (OUTBOX, false, "Records that wait in the control database to be published, by owner"),
+    (FROZEN, false, "1 while everything is frozen, else 0"),
 ];
 
 /// Calls to Flink's REST API.
@@ -56,7 +56,7 @@ pub const RECORDS_REFUSED: &str = "weir_analyzer_records_refused_total";
 pub const DECISIONS: &str = "weir_analyzer_decisions_total";
 /// Actions ended.
 pub const ACTIONS: &str = "weir_actuator_actions_total";
-/// Records appended to a log.
+/// Records that were published from the control database.
 pub const LOG_APPENDS: &str = "weir_log_appends_total";
 /// Bytes of a log that were lost.
 pub const LOG_BYTES_LOST: &str = "weir_log_bytes_lost_total";

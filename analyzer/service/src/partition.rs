@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use metrics::counter;
+use metrics::{Gauge, counter, gauge};
 use tracing::{debug, error, warn};
 use weir_engine::{Context, Folded, Judged, STATE_FORMAT, Shard};
 use weir_outbox::{Logs, Publisher, after_gap};
@@ -32,6 +32,8 @@ pub struct Partition {
     incarnation: String,
     pending: Pending,
     last_commit_ms: i64,
+    /// Time of the newest record that was folded; nothing before the first.
+    newest_ms: Option<i64>,
 }
 
 /// What waits for the next commit.
@@ -86,6 +88,7 @@ impl Partition {
             incarnation: info.incarnation.to_string(),
             pending: Pending::default(),
             last_commit_ms: now_ms,
+            newest_ms: None,
             lease,
         })
     }
@@ -107,6 +110,16 @@ impl Partition {
         }
         self.pending.records += count;
         Ok(count)
+    }
+
+    /// Shows how old the state is, by the newest record in it.
+    pub fn show_age(&self, now_ms: i64) {
+        let Some(newest_ms) = self.newest_ms else { return };
+        self.age().set(Duration::from_millis((now_ms - newest_ms).max(0).unsigned_abs()).as_secs_f64());
+    }
+
+    fn age(&self) -> Gauge {
+        gauge!(telemetry::STATE_AGE, "partition" => self.number.to_string())
     }
 
     async fn take_in(&mut self, logs: &Logs, stored: Record) -> Result<(), AnalyzerError> {
@@ -135,6 +148,7 @@ impl Partition {
             state.plans = state.plans.max(plans);
         }
         counter!(telemetry::RECORDS_FOLDED).increment(1);
+        self.newest_ms = self.newest_ms.max(Some(record.time_ms));
         match self.shard.fold(record) {
             Folded::Merged(_) => Ok(()),
             Folded::Judge(job) => self.judge(logs, &job, &context),
@@ -216,6 +230,13 @@ impl Partition {
         self.store.seen_jobs(pending.seen.iter(), now_ms).await?;
         self.last_commit_ms = now_ms;
         Ok(())
+    }
+}
+
+impl Drop for Partition {
+    /// Whoever has the partition now shows how old its state is.
+    fn drop(&mut self) {
+        self.age().set(f64::NAN);
     }
 }
 

@@ -167,6 +167,8 @@ impl Analyzer {
         for partition in &mut self.partitions {
             report.records += partition.read(&self.logs, self.options.batch_records).await?;
         }
+        let now_ms = self.clock.now_ms();
+        self.partitions.iter().for_each(|partition| partition.show_age(now_ms));
         self.hear_people().await?;
         let until_ms = self.holder.trusted_until_ms();
         let clock = Arc::clone(&self.clock);

@@ -37,9 +37,6 @@ pub enum DataError {
     /// A log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The address of the control database.
-    #[error("WR0655: {0}")]
-    Address(String),
     /// This program was built without that kind of log.
     #[error(
         "WR0656: this weir was built without Pravega; build it with `cargo build --release --features pravega`, or use a release"
@@ -55,7 +52,7 @@ impl DataError {
             Self::Store(why) => why.is_transient(),
             // Of a file that is locked or a folder that cannot be read somebody has to be told at once.
             Self::Log(LogError::Unreachable { .. } | LogError::TimedOut { .. } | LogError::Server { .. }) => true,
-            Self::Log(_) | Self::Address(_) | Self::NoPravega => false,
+            Self::Log(_) | Self::NoPravega => false,
         }
     }
 }
@@ -66,7 +63,7 @@ impl Data {
     /// # Errors
     /// Data of newer versions, or that another process writes to, are refused; servers may be away.
     pub async fn open(config: &Config, now_ms: i64) -> Result<Self, DataError> {
-        let address = config.address().map_err(DataError::Address)?;
+        let address = config.address();
         if !address.is_server() || !config.log.is_shared() {
             make_private(&config.data);
         }
@@ -79,7 +76,7 @@ impl Data {
     /// # Errors
     /// If there are none, or a server is away.
     pub async fn view(config: &Config, now_ms: i64) -> Result<Self, DataError> {
-        let address = config.address().map_err(DataError::Address)?;
+        let address = config.address();
         let options = OpenOptions { create: false, ..OpenOptions::default() };
         Ok(Self { store: Store::open_at(&address, &options).await?, logs: open_logs(config, false, now_ms).await? })
     }

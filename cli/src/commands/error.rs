@@ -91,13 +91,22 @@ impl CommandError {
             Self::AmbiguousJob { .. } | Self::OtherJob { .. } => Exit::BadInput,
             Self::Refused { .. } => Exit::Refused,
             Self::Output(_) => Exit::Failure,
-            Self::Store(error) => match error {
-                StoreError::NoData { .. } | StoreError::NotFound { .. } => Exit::NotFound,
-                StoreError::Ambiguous { .. } => Exit::BadInput,
-                StoreError::Closed { .. } => Exit::Refused,
-                StoreError::NewerFormat { .. } | StoreError::NotADatabase { .. } => Exit::Configuration,
-                _ => Exit::Failure,
-            },
+            Self::Store(error) => exit_of_store(error),
         }
+    }
+}
+
+/// What the process ends with when the control database refuses or fails.
+#[must_use]
+pub fn exit_of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::NoData { .. } | StoreError::NotFound { .. } => Exit::NotFound,
+        StoreError::Ambiguous { .. } => Exit::BadInput,
+        StoreError::Closed { .. } => Exit::Refused,
+        StoreError::NewerFormat { .. }
+        | StoreError::NotADatabase { .. }
+        | StoreError::Refused { .. }
+        | StoreError::BadAddress { .. } => Exit::Configuration,
+        _ => Exit::Failure,
     }
 }

@@ -16,7 +16,7 @@ use clap::Subcommand;
 use weir_schemas::control::Mode;
 use weir_store::{Address, OpenOptions, RequestKind, Store};
 
-pub use error::CommandError;
+pub use error::{CommandError, exit_of_store};
 pub use requests::Ask;
 
 use crate::exit::Exit;

@@ -82,6 +82,24 @@ impl Default for Kafka {
     }
 }
 
+impl Kafka {
+    /// What is wrong with it, beside what the log itself checks; one sentence each.
+    fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.brokers.is_empty() {
+            found.push("say where it is, as in brokers = \"kafka-1:9092,kafka-2:9092\"".into());
+        }
+        if self.tls.is_none() && self.sasl.as_ref().is_some_and(|sasl| sasl.mechanism == Mechanism::Plain) {
+            found.push(
+                "sasl.mechanism = \"plain\" without tls: the password would be sent in the clear; set tls = {}, or use \
+                 scram-sha-512"
+                    .into(),
+            );
+        }
+        found
+    }
+}
+
 /// Files for encrypted connections, PEM.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -172,6 +190,20 @@ impl Default for Pravega {
     }
 }
 
+impl Pravega {
+    /// What is wrong with it, beside what the log itself checks; one sentence each.
+    fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.controller.is_empty() {
+            found.push("say where it is, as in controller = \"tcp://pravega:9090\"".into());
+        }
+        if self.retain_age_ms.is_some() && self.retain_bytes.is_some() {
+            found.push("retain_age_ms or retain_bytes: Pravega takes one of them".into());
+        }
+        found
+    }
+}
+
 /// How to log in at Pravega. What is secret is never shown.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -204,8 +236,10 @@ pub fn choice(table: &mut toml::Table, found: &mut Findings) -> LogChoice {
     let mut log = found.table(table, "log");
     let kind: String = found.take(&mut log, "kind", "[log]").unwrap_or_else(|| "embedded".into());
     let (has_kafka, has_pravega) = (table.contains_key("kafka"), table.contains_key("pravega"));
-    let kafka = found.section::<Kafka>(table, "kafka").unwrap_or_default();
-    let pravega = found.section::<Pravega>(table, "pravega").unwrap_or_default();
+    let kafka = found.section::<Kafka>(table, "kafka");
+    let pravega = found.section::<Pravega>(table, "pravega");
+    // Of a section that cannot be read everything that is wrong was said already.
+    let (kafka_unread, pravega_unread) = (has_kafka && kafka.is_none(), has_pravega && pravega.is_none());
     for (section, there) in [("kafka", has_kafka), ("pravega", has_pravega)] {
         if there && kind != section {
             let problem =
@@ -225,18 +259,13 @@ pub fn choice(table: &mut toml::Table, found: &mut Findings) -> LogChoice {
             LogChoice::Embedded(options)
         }
         "kafka" => {
-            if kafka.brokers.is_empty() {
-                found.problems.push("[kafka]: say where it is, as in brokers = \"kafka-1:9092,kafka-2:9092\"".into());
-            }
+            let kafka = kafka.unwrap_or_default();
+            found.all("[kafka]", kafka.problems().into_iter().filter(|_| !kafka_unread));
             LogChoice::Kafka(Box::new(kafka))
         }
         "pravega" => {
-            if pravega.controller.is_empty() {
-                found.problems.push("[pravega]: say where it is, as in controller = \"tcp://pravega:9090\"".into());
-            }
-            if pravega.retain_age_ms.is_some() && pravega.retain_bytes.is_some() {
-                found.problems.push("[pravega]: retain_age_ms or retain_bytes: Pravega takes one of them".into());
-            }
+            let pravega = pravega.unwrap_or_default();
+            found.all("[pravega]", pravega.problems().into_iter().filter(|_| !pravega_unread));
             LogChoice::Pravega(Box::new(pravega))
         }
         other => {
@@ -280,9 +309,27 @@ mod tests {
             ("[log]\nkind = \"files\"", "embedded, kafka or pravega"),
             ("[log]\nkind = \"kafka\"\nsegment_bytes = 7\n[kafka]\nbrokers = \"a:1\"", "belong to the embedded log"),
             ("[log]\nkind = \"kafka\"\n[kafka]\nbroker = \"a:1\"", "did you mean brokers"),
+            (
+                "[log]\nkind = \"kafka\"\n[kafka]\nbrokers = \"a:1\"\n\
+                 sasl = {mechanism = \"plain\", user = \"u\", password = \"p\"}",
+                "sent in the clear",
+            ),
+            (
+                "[log]\nkind = \"pravega\"\n[pravega]\ncontroller = \"tcp://a:1\"\nretain_bytes = 1\nretain_age_ms = 1",
+                "takes one of them",
+            ),
         ] {
             let (_, problems) = chosen(text);
             assert!(problems.iter().any(|problem| problem.contains(part)), "{text}: {problems:?}");
+        }
+    }
+
+    #[test]
+    fn a_section_that_cannot_be_read_is_told_of_once() {
+        for kind in ["kafka", "pravega"] {
+            let (_, problems) = chosen(&format!("[log]\nkind = {kind:?}\n[{kind}]\npartitions = \"many\""));
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert!(problems[0].contains("partitions"), "{problems:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ mod environment;
 mod logs;
 mod sections;
 mod tables;
+mod unreadable;
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use weir_schemas::control::{PolicyBook, PolicyEntry};
 use weir_schemas::policy::Policy;
 use weir_store::{Address, Store};
 
-pub use environment::overlay;
+pub use environment::{Written, overlay};
 pub use logs::{Kafka, LogChoice, Mechanism, Pravega, PravegaAuth, Sasl, Tls};
 pub use sections::{Cluster, Http, Instance};
 use tables::Findings;
@@ -23,7 +24,7 @@ pub struct Config {
     /// Folder of the embedded log and of the control database, where these are not on servers.
     pub data: PathBuf,
     /// The control database on a server, as `postgres://...`; absent: a file in the folder of data.
-    pub database: Option<String>,
+    pub database: Option<Address>,
     /// This process among others.
     pub instance: Instance,
     /// Clusters to watch.
@@ -94,24 +95,31 @@ impl Config {
         };
         let table: toml::Table = text.parse().map_err(|why: toml::de::Error| {
             let name = file.map_or_else(String::new, |path| path.display().to_string());
-            ConfigError::one(format!("{name} is not TOML: {why}"))
+            // Not the line itself: it may hold a secret.
+            let line =
+                why.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.matches('\n').count() + 1);
+            ConfigError::one(format!("{name}, line {line} is not TOML: {}", why.message()))
         })?;
-        let (table, misplaced) = overlay(table, environment);
-        if misplaced.is_empty() { Self::from_table(table) } else { Err(ConfigError { problems: misplaced }) }
+        let written = overlay(table, environment);
+        if written.misplaced.is_empty() {
+            Self::from_written(written)
+        } else {
+            Err(ConfigError { problems: written.misplaced })
+        }
     }
 
     /// Checks a configuration that is parsed already.
     ///
     /// # Errors
     /// Everything that is wrong, at once.
-    pub fn from_table(mut table: toml::Table) -> Result<Self, ConfigError> {
-        let mut found = Findings::default();
+    pub fn from_written(written: Written) -> Result<Self, ConfigError> {
+        let Written { mut table, texts, .. } = written;
+        let mut found = Findings { texts, ..Findings::default() };
         let mut config = Self::default();
         if let Some(data) = found.take(&mut table, "data", "the configuration") {
             config.data = data;
         }
-        config.database = found.take(&mut table, "database", "the configuration");
-        found.all("the configuration", config.address().err());
+        config.database = database(&mut table, &mut found);
         if let Some(instance) = found.section::<Instance>(&mut table, "instance") {
             found.all("[instance]", instance.problems());
             config.instance = instance;
@@ -160,14 +168,9 @@ impl Config {
     }
 
     /// Where the control database is.
-    ///
-    /// # Errors
-    /// What is wrong with the address, without repeating it: it may hold a password.
-    pub fn address(&self) -> Result<Address, String> {
-        match &self.database {
-            Some(text) => Address::parse(text).map_err(|why| format!("database: {why}")),
-            None => Ok(Address::file(&self.data.join(Store::FILE))),
-        }
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.database.clone().unwrap_or_else(|| Address::file(&self.data.join(Store::FILE)))
     }
 
     /// Adds a cluster that was given as `[name=]URL`.
@@ -188,6 +191,14 @@ impl Config {
         self.clusters.push(cluster);
         Ok(())
     }
+}
+
+/// Takes the address of the control database out of the file.
+fn database(table: &mut toml::Table, found: &mut Findings) -> Option<Address> {
+    let text: String = found.take(table, "database", "the configuration")?;
+    let address = Address::parse(&text).map_err(|why| format!("database: {why}"));
+    found.all("the configuration", address.as_ref().err().cloned());
+    address.ok()
 }
 
 /// The default policy, and those for patterns of jobs, each laid over the default.
@@ -223,7 +234,7 @@ mod tests {
     use weir_schemas::identity::JobKey;
 
     fn load(text: &str) -> Result<Config, ConfigError> {
-        Config::from_table(text.parse().unwrap())
+        Config::from_written(text.parse::<toml::Table>().unwrap().into())
     }
 
     #[test]
@@ -294,17 +305,26 @@ mod tests {
             ("WEIR__DATA".to_string(), "/var/lib/weir".to_string()),
             ("HOME".to_string(), "/root".to_string()),
         ];
-        let (table, misplaced) = overlay(file, environment.into_iter());
-        assert!(misplaced.is_empty(), "{misplaced:?}");
-        let config = Config::from_table(table).unwrap();
+        let written = overlay(file, environment.into_iter());
+        assert!(written.misplaced.is_empty(), "{written:?}");
+        let config = Config::from_written(written).unwrap();
         assert_eq!((config.data, config.book.default.policy.utilisation), (PathBuf::from("/var/lib/weir"), 0.8));
+    }
+
+    #[test]
+    fn a_line_that_is_no_toml_is_named_and_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, "data = \"a\"\n[kafka.sasl]\npassword = hush\n").unwrap();
+        let said = Config::load(Some(&file), std::iter::empty()).unwrap_err().to_string();
+        assert!(said.contains("line 3") && !said.contains("hush"), "{said}");
     }
 
     #[test]
     fn a_variable_that_fits_nowhere_is_told() {
         let file: toml::Table = "[[cluster]]\nname = \"a\"\nurl = \"http://a\"".parse().unwrap();
         let variable = [("WEIR__CLUSTER__URL".to_string(), "http://b".to_string())];
-        let (_, misplaced) = overlay(file, variable.into_iter());
+        let misplaced = overlay(file, variable.into_iter()).misplaced;
         assert!(misplaced[0].contains("WEIR__CLUSTER__URL"), "{misplaced:?}");
     }
 

@@ -204,10 +204,7 @@ mod tests {
             lag_seconds: Some(75),
             other_incarnation,
         };
-        assert_eq!(
-            reader(&consumer(Some("node-1-17"), false)),
-            ["analyzer (on node-1-17)", "12 records", "1 min 15 s"]
-        );
+        assert_eq!(reader(&consumer(Some("node-1-17"), false)), ["analyzer (on node-1-17)", "12 records", "75 s"]);
         let lost = reader(&consumer(None, true));
         assert_eq!(lost[0], "analyzer (nobody has its lease, at a log that is gone)");
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::{ClientContext, consumer::ConsumerContext};
 use tracing::{debug, warn};
@@ -205,9 +206,19 @@ impl ClientContext for Listener {
     fn error(&self, error: KafkaError, reason: &str) {
         heard(&self.0, &error, reason);
     }
+
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
+        client_line(facility, line);
+    }
 }
 
 impl ConsumerContext for Listener {}
+
+/// A line that a client would log. What matters of it comes as an error as well, and is told once by whoever asked; all else is
+/// advice about settings that are meant as they are.
+pub(crate) fn client_line(facility: &str, line: &str) {
+    debug!(facility, line, "Kafka client");
+}
 
 /// Takes note of an error that a client reports by itself.
 pub(crate) fn heard(health: &Health, error: &KafkaError, reason: &str) {

@@ -116,7 +116,7 @@ impl SaslMechanism {
 }
 
 impl KafkaOptions {
-    /// Refuses what cannot be followed, before anybody is asked.
+    /// Refuses what cannot be followed, before anybody is asked. Settings are called as in the configuration.
     pub(crate) fn check(&self) -> Result<(), LogError> {
         let refuse = |setting, value: String, problem: &str| {
             Err(LogError::Setting { setting, value, problem: problem.to_owned() })
@@ -125,8 +125,9 @@ impl KafkaOptions {
             return refuse("brokers", self.brokers.clone(), "has to name brokers as host:port, separated by commas");
         }
         if !is_topic_name(&self.topic) {
-            let problem = "has to be 1 to 240 letters, digits, `.`, `_` or `-`, and not only dots";
-            return refuse("topic", self.topic.clone(), problem);
+            let problem =
+                "would be the topic: that has to be 1 to 240 letters, digits, `.`, `_` or `-`, and not only dots";
+            return refuse("prefix", self.topic.clone(), problem);
         }
         if self.partitions == 0 || self.partitions > 10_000 {
             return refuse("partitions", self.partitions.to_string(), "has to be between 1 and 10000");
@@ -154,7 +155,7 @@ impl KafkaOptions {
 
     fn check_retention(&self) -> Result<(), LogError> {
         let most = i64::MAX.unsigned_abs();
-        for (setting, value) in [("retain_bytes", self.retain_bytes), ("retain_ms", self.retain_ms)] {
+        for (setting, value) in [("retain_bytes", self.retain_bytes), ("retain_age_ms", self.retain_ms)] {
             if value == 0 || value > most {
                 let problem = format!("has to be between 1 and {most}");
                 return Err(LogError::Setting { setting, value: value.to_string(), problem });
@@ -168,15 +169,15 @@ impl KafkaOptions {
         let refuse = |setting, path: &Path, problem: String| {
             Err(LogError::Setting { setting, value: path.display().to_string(), problem })
         };
-        for (setting, path) in [("tls.ca", &tls.ca), ("tls.cert", &tls.cert), ("tls.key", &tls.key)] {
+        for (setting, path) in [("tls.ca_file", &tls.ca), ("tls.cert_file", &tls.cert), ("tls.key_file", &tls.key)] {
             let Some(path) = path else { continue };
             if let Err(why) = std::fs::File::open(path) {
                 return refuse(setting, path, format!("cannot be read: {why}"));
             }
         }
         match (&tls.cert, &tls.key) {
-            (Some(cert), None) => refuse("tls.cert", cert, "needs `tls.key` beside it".to_owned()),
-            (None, Some(key)) => refuse("tls.key", key, "needs `tls.cert` beside it".to_owned()),
+            (Some(cert), None) => refuse("tls.cert_file", cert, "needs `tls.key_file` beside it".to_owned()),
+            (None, Some(key)) => refuse("tls.key_file", key, "needs `tls.cert_file` beside it".to_owned()),
             _ => Ok(()),
         }
     }
@@ -330,18 +331,18 @@ mod tests {
             }
         };
         assert_eq!(with(|options| options.brokers = "a:1,,b:2".into()), "brokers");
-        assert_eq!(with(|options| options.topic = "a topic".into()), "topic");
-        assert_eq!(with(|options| options.topic = "..".into()), "topic");
+        assert_eq!(with(|options| options.topic = "a topic".into()), "prefix");
+        assert_eq!(with(|options| options.topic = "..".into()), "prefix");
         assert_eq!(with(|options| options.partitions = 0), "partitions");
         assert_eq!(with(|options| options.replication_factor = Some(0)), "replication_factor");
         assert_eq!(with(|options| options.max_record_bytes = 0), "max_record_bytes");
         assert_eq!(with(|options| options.queue_bytes = 10), "queue_bytes");
-        assert_eq!(with(|options| options.retain_ms = 0), "retain_ms");
+        assert_eq!(with(|options| options.retain_ms = 0), "retain_age_ms");
         assert_eq!(with(|options| options.request_timeout_ms = 1), "request_timeout_ms");
         let missing = |options: &mut KafkaOptions| {
             options.tls = Some(KafkaTls { ca: Some("/no/such/file".into()), ..KafkaTls::default() });
         };
-        assert_eq!(with(missing), "tls.ca");
+        assert_eq!(with(missing), "tls.ca_file");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdkafka::ClientContext;
 use rdkafka::client::Client;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use crate::KafkaOptions;
-use crate::health::{Health, heard};
+use crate::health::{Health, client_line, heard};
 use crate::options::length;
 use crate::record::KEY_BYTES;
 use crate::stats::{Counters, add};
@@ -170,6 +171,10 @@ impl ClientContext for Reports {
     fn error(&self, error: KafkaError, reason: &str) {
         self.note(error.rdkafka_error_code());
         heard(&self.known.health, &error, reason);
+    }
+
+    fn log(&self, _: RDKafkaLogLevel, facility: &str, line: &str) {
+        client_line(facility, line);
     }
 }
 

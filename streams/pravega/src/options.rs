@@ -142,10 +142,11 @@ impl PravegaOptions {
         format!("{}/{}", self.scope, self.prefix)
     }
 
-    /// Refuses what the client would panic about, or the server refuse with fewer words.
+    /// Refuses what the client would panic about, or the server refuse with fewer words. Settings are called as in the
+    /// configuration.
     pub(crate) fn check(&self) -> Result<Address, LogError> {
-        check_name("scope", &self.scope)?;
-        check_name("prefix", &self.prefix)?;
+        check_name(&self.scope, &self.scope)?;
+        check_name(&self.prefix, &self.name())?;
         if !(1..=100).contains(&self.partitions) {
             return Err(setting("partitions", self.partitions, "must lie between 1 and 100"));
         }
@@ -155,7 +156,7 @@ impl PravegaOptions {
             return Err(setting("max_record_bytes", self.max_record_bytes, &problem));
         }
         if !(1 << 20..=14 << 20).contains(&self.max_waiting_bytes) {
-            return Err(setting("max_waiting_bytes", self.max_waiting_bytes, "must lie between 1 and 14 MiB"));
+            return Err(setting("queue_bytes", self.max_waiting_bytes, "must lie between 1 and 14 MiB"));
         }
         self.check_retention()?;
         let address = self.address()?;
@@ -168,9 +169,9 @@ impl PravegaOptions {
 
     fn check_retention(&self) -> Result<(), LogError> {
         match self.retention {
-            Retention::Age(ms) if ms <= 0 => Err(setting("retention", format!("{ms} ms"), "must be positive")),
+            Retention::Age(ms) if ms <= 0 => Err(setting("retain_age_ms", ms, "must be positive")),
             Retention::Bytes(bytes) if bytes == 0 || i64::try_from(bytes).is_err() => {
-                Err(setting("retention", format!("{bytes} bytes"), "is no size that the server can keep to"))
+                Err(setting("retain_bytes", bytes, "is no size that the server can keep to"))
             }
             _ => Ok(()),
         }
@@ -207,11 +208,13 @@ impl PravegaOptions {
     fn check_tls(&self, address: &Address) -> Result<(), LogError> {
         match &self.tls {
             None if address.tls => {
-                Err(setting("tls", "", "is missing: with tls:// it names the certificates to trust (PEM)"))
+                Err(setting("ca_file", "", "is missing: with tls:// it names the certificates to trust (PEM)"))
             }
-            Some(path) if !address.tls => {
-                Err(setting("tls", path.display(), "is given, but the controller's address does not begin with tls://"))
-            }
+            Some(path) if !address.tls => Err(setting(
+                "ca_file",
+                path.display(),
+                "is given, but the controller's address does not begin with tls://",
+            )),
             _ => Ok(()),
         }
     }
@@ -219,9 +222,9 @@ impl PravegaOptions {
     /// The certificates to trust.
     pub(crate) fn trust(&self) -> Result<Vec<String>, LogError> {
         let Some(path) = &self.tls else { return Ok(Vec::new()) };
-        let text = read(path).map_err(|why| setting("tls", path.display(), &format!("cannot be read ({why})")))?;
+        let text = read(path).map_err(|why| setting("ca_file", path.display(), &format!("cannot be read ({why})")))?;
         if !text.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(setting("tls", path.display(), "holds no certificate in PEM form"));
+            return Err(setting("ca_file", path.display(), "holds no certificate in PEM form"));
         }
         Ok(vec![text])
     }
@@ -229,7 +232,7 @@ impl PravegaOptions {
 
 /// The client panics over a file that it cannot use.
 fn check_keycloak(path: &Path) -> Result<(), LogError> {
-    let wrong = |problem: String| setting("auth", path.display(), &problem);
+    let wrong = |problem: String| setting("auth.keycloak_file", path.display(), &problem);
     let text = read(path).map_err(|why| wrong(format!("cannot be read ({why})")))?;
     let json: serde_json::Value = serde_json::from_str(&text).map_err(|why| wrong(format!("is not JSON ({why})")))?;
     for key in ["realm", "auth-server-url", "resource", "credentials"] {
@@ -244,12 +247,13 @@ fn read(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-fn check_name(setting_name: &'static str, name: &str) -> Result<(), LogError> {
+/// `shown`: what the server would call it.
+fn check_name(name: &str, shown: &str) -> Result<(), LogError> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     if !name.is_empty() && name.len() <= 200 && name.chars().all(good) {
         return Ok(());
     }
-    Err(setting(setting_name, name, "must consist of letters, digits, `-` and `.`"))
+    Err(setting("scope", shown, "must consist of letters, digits, `-` and `.`"))
 }
 
 pub(crate) fn setting(setting: &'static str, value: impl fmt::Display, problem: &str) -> LogError {
@@ -274,17 +278,17 @@ mod tests {
     fn what_cannot_be_followed_is_refused_with_the_setting() {
         let cases: [(&str, Change); 12] = [
             ("scope", |options| options.scope = "a/b".into()),
-            ("prefix", |options| options.prefix = String::new()),
+            ("scope", |options| options.prefix = String::new()),
             ("partitions", |options| options.partitions = 0),
             ("max_record_bytes", |options| options.max_record_bytes = 8 << 20),
-            ("max_waiting_bytes", |options| options.max_waiting_bytes = 16 << 20),
-            ("retention", |options| options.retention = Retention::Age(0)),
-            ("retention", |options| options.retention = Retention::Bytes(u64::MAX)),
+            ("queue_bytes", |options| options.max_waiting_bytes = 16 << 20),
+            ("retain_age_ms", |options| options.retention = Retention::Age(0)),
+            ("retain_bytes", |options| options.retention = Retention::Bytes(u64::MAX)),
             ("controller", |options| options.controller = "localhost:9090".into()),
             ("controller", |options| options.controller = "tcp://localhost".into()),
             ("controller", |options| options.controller = "tcp://a:1,b:2".into()),
-            ("tls", |options| options.controller = "tls://localhost:9090".into()),
-            ("tls", |options| options.tls = Some("ca.pem".into())),
+            ("ca_file", |options| options.controller = "tls://localhost:9090".into()),
+            ("ca_file", |options| options.tls = Some("ca.pem".into())),
         ];
         for (name, change) in cases {
             let text = refused(change);

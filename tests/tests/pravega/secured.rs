@@ -45,7 +45,7 @@ pub fn refusals_have_their_own_code(servers: &Servers) {
         assert!(matches!(error, LogError::Denied { .. } | LogError::Unreachable { .. }), "{error}");
         for path in [server.certificates.path().join("missing.pem"), server.certificates.path().join("key.pem")] {
             let error = refusal(&PravegaOptions { tls: Some(path), ..good.clone() }).await;
-            assert!(matches!(error, LogError::Setting { setting: "tls", .. }), "{error}");
+            assert!(matches!(error, LogError::Setting { setting: "ca_file", .. }), "{error}");
         }
         let address = good.controller.replace("localhost", "127.0.0.1");
         let error = refusal(&PravegaOptions { controller: address, ..good }).await;
