@@ -34,7 +34,8 @@ impl Store {
     ///
     /// `owner` must name this process and no other, also none after a restart: two processes of one name would both
     /// have it.
-    /// The epoch stays only where one's own lease has not expired.
+    /// The epoch stays only where one's own lease has not expired. A new one is the time by the clock of leases, or one more than
+    /// the last: so it rises also against leases of other names, and against those that a restored backup has forgotten.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -44,10 +45,10 @@ impl Store {
             // Not while somebody writes under it.
             write.alone_with(&lock_of(name)).await?;
             let now_ms = write.now_ms(self).await?;
-            let query = sql("INSERT INTO leases (name, owner, epoch, expires_ms) VALUES ($1, $2, 1, $3)
+            let query = sql("INSERT INTO leases (name, owner, epoch, expires_ms) VALUES ($1, $2, $4, $3)
              ON CONFLICT (name) DO UPDATE SET
-                 epoch = CASE WHEN leases.owner = excluded.owner AND leases.expires_ms > $4
-                         THEN leases.epoch ELSE leases.epoch + 1 END,
+                 epoch = CASE WHEN leases.owner = excluded.owner AND leases.expires_ms > $4 THEN leases.epoch
+                         WHEN leases.epoch >= $4 THEN leases.epoch + 1 ELSE $4 END,
                  owner = excluded.owner, expires_ms = excluded.expires_ms
              WHERE leases.owner = excluded.owner OR leases.expires_ms <= $4
              RETURNING name, owner, epoch, expires_ms");

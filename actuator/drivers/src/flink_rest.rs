@@ -29,7 +29,7 @@ pub struct FlinkRestOptions {
 
 impl Default for FlinkRestOptions {
     fn default() -> Self {
-        Self { look_deadline_ms: 10_000, execute_deadline_ms: 10_000, config_for_ms: 60_000 }
+        Self { look_deadline_ms: 6_000, execute_deadline_ms: 6_000, config_for_ms: 60_000 }
     }
 }
 

@@ -6,6 +6,7 @@ use weir_governor::{
     Action, Admission, Context, Observation, ObserveError, Phase, Refusal, Step, admit, advance, begin, refuse,
     rejected, uppers,
 };
+use weir_placement::LEASE_MS;
 use weir_store::Lease;
 
 use crate::office::{Held, Office};
@@ -73,9 +74,8 @@ impl Carrier<'_> {
             self.office.store_action(self.lease, &step.action, held.created_ms, step.outcome.as_ref()).await?;
         }
         let Some(effect) = &step.effect else { return Ok(step.look_again_ms) };
-        // A process that was stopped for a while must not do what another has undone meanwhile.
-        if self.office.clock.monotonic_ms() >= self.trusted_until_ms {
-            warn!(job = %command.job, "too late to act; looking again");
+        if !self.still_holds().await? {
+            warn!(job = %command.job, "too late to act: another actuator has taken over");
             return Ok(0);
         }
         info!(job = %command.job, action = command.id, ?effect, "acting");
@@ -91,6 +91,15 @@ impl Carrier<'_> {
             }
         }
         Ok(step.look_again_ms)
+    }
+
+    /// Whether the lease can be relied on for an effect. A process that was stopped for a while must not do what another has
+    /// undone meanwhile; one whose JobManager is slow asks the database and goes on.
+    async fn still_holds(&self) -> Result<bool, ActuatorError> {
+        if self.office.clock.monotonic_ms() < self.trusted_until_ms {
+            return Ok(true);
+        }
+        Ok(self.office.store.renew_lease(self.lease, LEASE_MS).await?.is_some())
     }
 
     /// What follows from what is seen. Until something was changed, everything that stood for admission has to stand.

@@ -60,7 +60,9 @@ impl Inbox {
         for partition in &mut self.partitions {
             let read = partition.read(office, holder, &mut claimed).await;
             // What was read and not dealt with is to come again.
-            partition.reader.seek(partition.done);
+            if partition.reader.position() != partition.done {
+                partition.reader.seek(partition.done);
+            }
             read?;
         }
         for lease in holder.held() {

@@ -139,7 +139,7 @@ impl Actuator {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), ActuatorError> {
         let clock = Arc::clone(&self.office.clock);
         // A pause and a call that ends by its time-out fit into a lease.
-        let mut backoff = Backoff::new(200, 2_000);
+        let mut backoff = Backoff::new(200, 1_000);
         while !stop.is_cancelled() {
             let Some(passed) = stop.run_until_cancelled(self.step()).await else { break };
             let pause_ms = match passed {

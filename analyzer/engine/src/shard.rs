@@ -99,6 +99,11 @@ impl Shard {
         &self.applied
     }
 
+    /// What was taken in so far lies in a log that is gone: from now on another one is counted.
+    pub fn begin_with_another_log(&mut self) {
+        self.applied.clear();
+    }
+
     /// The bytes of the whole shard. The same state gives the same bytes.
     ///
     /// # Errors

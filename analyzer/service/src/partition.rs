@@ -27,8 +27,10 @@ pub struct Partition {
     pub reader: Box<dyn LogReader>,
     writer: Option<Box<dyn LogWriter>>,
     pub publisher: Publisher,
-    /// Sequence of the next record about what people said.
-    pub control_sequence: u64,
+    /// Memory is ahead of what was committed, or behind what was read: it has to be taken again.
+    pub broken: bool,
+    /// Something is missing in what was read: what people said may be, too.
+    pub had_gap: bool,
     incarnation: String,
     pending: Pending,
     last_commit_ms: i64,
@@ -62,7 +64,7 @@ impl Partition {
     ) -> Result<Self, AnalyzerError> {
         let name = shard_name(number);
         let committed = store.claim_shard(&name, lease.epoch, now_ms).await?;
-        let (shard, position) = match committed {
+        let (mut shard, position) = match committed {
             Some(checkpoint) => restore(&name, &checkpoint)?,
             None => (Shard::default(), None),
         };
@@ -70,6 +72,7 @@ impl Partition {
         let from = match position.map(|stored| info.resume(&stored)) {
             Some(Ok(position)) => position,
             Some(Err(why)) => {
+                shard.begin_with_another_log();
                 error!(shard = name, code = why.code(), %why, "the log is not the one that the state was read from; reading it from its head");
                 counter!(telemetry::LOG_GAPS, "log" => info.name.clone(), "reason" => "other_incarnation").increment(1);
                 logs.metrics.head(number).await?
@@ -83,8 +86,8 @@ impl Partition {
             reader: logs.metrics.reader(number, from).await?,
             writer: None,
             publisher: Publisher::new(store.clone(), name, logs.clone()),
-            // Epochs rise with every change of hands, on whichever machine: no clock has to.
-            control_sequence: lease.epoch << 32,
+            broken: false,
+            had_gap: false,
             incarnation: info.incarnation.to_string(),
             pending: Pending::default(),
             last_commit_ms: now_ms,
@@ -100,13 +103,17 @@ impl Partition {
             Err(failed) => {
                 let to = after_gap(logs.metrics.as_ref(), self.number, failed).await?;
                 self.reader.seek(to);
+                self.had_gap = true;
                 Vec::new()
             }
         };
         let mut count = 0;
         for record in records {
             count += 1;
-            self.take_in(logs, record).await?;
+            let taken_in = self.take_in(logs, record).await;
+            // The reader is past records that would never be taken in.
+            self.broken |= taken_in.is_err();
+            taken_in?;
         }
         self.pending.records += count;
         Ok(count)
@@ -226,7 +233,10 @@ impl Partition {
             outbox: pending.outbox,
             now_ms,
         };
-        self.store.commit(&commit).await?;
+        let committed = self.store.commit(&commit).await;
+        // Whether it was committed is not known after a failure; what the database holds is right in either case.
+        self.broken |= committed.is_err();
+        committed?;
         self.store.seen_jobs(pending.seen.iter(), now_ms).await?;
         self.last_commit_ms = now_ms;
         Ok(())

@@ -1,5 +1,6 @@
 //! The analyzer: owns the partitions that it has leases for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use metrics::gauge;
@@ -16,6 +17,9 @@ use weir_streams::partition_of;
 use crate::AnalyzerError;
 use crate::control;
 use crate::partition::{Partition, shard_name};
+
+/// Records about what people said that a lease has numbers for: 2 to the power of this. Epochs are milliseconds since 1970.
+const CONTROL_BITS: u32 = 20;
 
 /// The analyzer's section of the configuration.
 #[derive(Debug, Clone, Deserialize)]
@@ -79,6 +83,24 @@ pub struct Parts {
     pub pulse: Pulse,
 }
 
+/// What failed in a pass: the first failure, but that logs have to be opened again counts more.
+#[derive(Default)]
+struct Failed(Option<AnalyzerError>);
+
+impl Failed {
+    fn note<T>(&mut self, done: Result<T, AnalyzerError>) -> Option<T> {
+        match done {
+            Ok(done) => Some(done),
+            Err(why) => {
+                if self.0.is_none() || why.needs_reopening() {
+                    self.0 = Some(why);
+                }
+                None
+            }
+        }
+    }
+}
+
 /// Reads the metrics stream, decides, commits, publishes.
 pub struct Analyzer {
     options: Options,
@@ -94,6 +116,8 @@ pub struct Analyzer {
     heard: Option<u64>,
     /// Jobs that were known then.
     jobs: usize,
+    /// The last number of a record about what people said, by lease and epoch: it goes on when a partition is taken again.
+    control_sequences: BTreeMap<(String, u64), u64>,
 }
 
 impl Analyzer {
@@ -103,7 +127,20 @@ impl Analyzer {
         let Parts { store, logs, clock, book, owner, tags, pulse } = parts;
         let holder = Holder::new(store.clone(), Member { role: "analyzer", id: owner.clone(), tags });
         let partitions = Vec::new();
-        Self { options, store, logs, clock, book, owner, pulse, holder, partitions, heard: None, jobs: 0 }
+        Self {
+            options,
+            store,
+            logs,
+            clock,
+            book,
+            owner,
+            pulse,
+            holder,
+            partitions,
+            heard: None,
+            jobs: 0,
+            control_sequences: BTreeMap::new(),
+        }
     }
 
     /// Goes on until it is told to stop; then it commits once more. A pass that fails is tried again, later and later.
@@ -112,7 +149,7 @@ impl Analyzer {
     /// Only what trying again cannot mend: committed state that cannot be read, a log that has to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), AnalyzerError> {
         // A pause and a call that ends by its time-out fit into a lease.
-        let mut backoff = Backoff::new(200, 2_000);
+        let mut backoff = Backoff::new(200, 1_000);
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(report) => {
@@ -126,7 +163,6 @@ impl Analyzer {
                 Err(why) if why.needs_reopening() => return Err(why),
                 Err(why) => {
                     if why.is_fenced() {
-                        self.partitions.clear();
                         self.holder.hurry();
                     }
                     self.pulse.failed(&why);
@@ -157,28 +193,38 @@ impl Analyzer {
         Ok(())
     }
 
-    /// One pass over all partitions.
+    /// One pass over all partitions. One that fails does not keep the others from going on.
     ///
     /// # Errors
     /// What failed first. The next pass goes on from there; nothing is lost.
     pub async fn step(&mut self) -> Result<StepReport, AnalyzerError> {
         self.hold_partitions().await?;
-        let mut report = StepReport::default();
+        let (mut report, mut failed) = (StepReport::default(), Failed::default());
         for partition in &mut self.partitions {
-            report.records += partition.read(&self.logs, self.options.batch_records).await?;
-        }
-        let now_ms = self.clock.now_ms();
-        self.partitions.iter().for_each(|partition| partition.show_age(now_ms));
-        self.hear_people().await?;
-        let until_ms = self.holder.trusted_until_ms();
-        let clock = Arc::clone(&self.clock);
-        for partition in &mut self.partitions {
-            let committed = partition.commit_if_due(&self.logs, clock.now_ms(), self.options.commit_every_ms).await?;
-            if committed || report.records == 0 {
-                report.published += partition.publisher.publish(clock.as_ref(), until_ms).await?;
+            let read = partition.read(&self.logs, self.options.batch_records).await;
+            report.records += failed.note(read).unwrap_or(0);
+            partition.show_age(self.clock.now_ms());
+            if std::mem::take(&mut partition.had_gap) {
+                self.heard = None;
             }
         }
-        Ok(report)
+        let heard = self.hear_people().await;
+        failed.note(heard);
+        let until_ms = self.holder.trusted_until_ms();
+        let clock = Arc::clone(&self.clock);
+        for partition in self.partitions.iter_mut().filter(|partition| !partition.broken) {
+            let every_ms = self.options.commit_every_ms;
+            let committed = failed.note(partition.commit_if_due(&self.logs, clock.now_ms(), every_ms).await);
+            if committed == Some(true) || (committed.is_some() && report.records == 0) {
+                let published = partition.publisher.publish(clock.as_ref(), until_ms).await;
+                report.published += failed.note(published.map_err(AnalyzerError::from)).unwrap_or(0);
+            }
+        }
+        if self.partitions.iter().any(|partition| partition.broken) {
+            self.partitions.retain(|partition| !partition.broken);
+            self.holder.hurry();
+        }
+        failed.0.map_or(Ok(report), Err)
     }
 
     /// Renews the leases where that is due, takes the partitions that are this instance's, and gives up those that are not.
@@ -255,9 +301,12 @@ impl Analyzer {
         let now_ms = self.clock.now_ms();
         for partition in &mut self.partitions {
             for (job, control) in control::news(&partition.shard, &self.book, &said) {
-                partition.control_sequence += 1;
-                let producer = format!("control/{}", partition.lease.name);
-                let record = control::record(&producer, partition.control_sequence, now_ms, &job, &control)?;
+                let (name, epoch) = (partition.lease.name.clone(), partition.lease.epoch);
+                let producer = format!("control/{name}");
+                // Epochs rise with every change of hands, on whichever machine: no clock has to.
+                let last = self.control_sequences.entry((name, epoch)).or_insert(epoch << CONTROL_BITS);
+                *last += 1;
+                let record = control::record(&producer, *last, now_ms, &job, &control)?;
                 partition.append(&self.logs, &record, now_ms).await?;
             }
         }

@@ -162,7 +162,7 @@ async fn a_commit_under_an_old_epoch_is_refused_even_before_the_lease_is_looked_
     world.append(1).await;
     stalled.step().await.unwrap();
     // Its lease ends early, as if the clock of the database were ahead of its own; a new owner has claimed the shard.
-    world.store.claim_shard("metrics-00", 99, 0).await.unwrap();
+    world.store.claim_shard("metrics-00", 99_000_000, 0).await.unwrap();
     world.pass(2_500);
     stalled.step().await.unwrap();
     world.pass(2_600);

@@ -40,7 +40,8 @@ pub(super) fn start(tasks: &mut Tasks, stop: &CancellationToken, process: &Proce
     for watched in &process.clusters {
         let clock = (process.clock)();
         let (logs, options) = (&process.data.logs, &process.config.collector);
-        let mut collector = collector(watched, logs, options, &clock, process.id, clock.now_ms());
+        let name = lease_name(&watched.spec.name);
+        let mut collector = collector(watched, name, logs, options, &clock, process.id, clock.now_ms());
         if process.background
             && let Some(drain) = collector.in_background()
         {
@@ -62,6 +63,7 @@ fn drain_name(cluster: &str) -> String {
 /// `started_ms` is later than the start of any collector of the cluster before, by one clock for all of them.
 fn collector(
     watched: &Watched,
+    name: String,
     logs: &Logs,
     options: &Options,
     clock: &Arc<dyn Clock>,
@@ -69,7 +71,6 @@ fn collector(
     started_ms: i64,
 ) -> Collector {
     let spec = watched.spec.clone();
-    let name = format!("ingest/{}", spec.name);
     let producer = Producer {
         // Room for a thousand records a millisecond before the next start would use a number again.
         next_sequence: u64::try_from(started_ms).unwrap_or(0) << 10,
@@ -96,6 +97,8 @@ struct Shared {
 struct Running {
     epoch: u64,
     stop: CancellationToken,
+    /// The collector, then what it has left for the log.
+    ended: tokio::sync::oneshot::Receiver<()>,
 }
 
 impl Shared {
@@ -107,7 +110,8 @@ impl Shared {
         let items: Vec<Item> = self.clusters.iter().map(item).collect();
         let mut running: BTreeMap<String, Running> = BTreeMap::new();
         let mut tasks: JoinSet<Result<(), SinkError>> = JoinSet::new();
-        while !stop.is_cancelled() {
+        let mut failed = None;
+        while !stop.is_cancelled() && failed.is_none() {
             match self.look(&mut holder, &items, &mut running, &mut tasks).await {
                 Ok(()) => self.pulse.well(),
                 // The leases that are held stay valid as long as nobody can take them, and nobody can without the database.
@@ -117,19 +121,20 @@ impl Shared {
                 }
             }
             tokio::select! {
-                Some(ended) = tasks.join_next() => ended.unwrap_or_else(panicked)?,
+                Some(ended) = tasks.join_next() => failed = ended.unwrap_or_else(panicked).err(),
                 () = stop.cancelled() => {}
                 () = self.clock.sleep_ms(LOOK_MS) => {}
             }
         }
         running.values().for_each(|it| it.stop.cancel());
+        // All of them are waited for: each counts what it could not hand over.
         while let Some(ended) = tasks.join_next().await {
-            ended.unwrap_or_else(panicked)?;
+            failed = failed.or(ended.unwrap_or_else(panicked).err());
         }
         if let Err(why) = holder.leave().await {
             warn!(code = why.code(), %why, "the leases of the collectors were not given back; they expire");
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Sees to the leases, stops what is not this process's any more, starts what is.
@@ -142,15 +147,16 @@ impl Shared {
     ) -> Result<(), StoreError> {
         holder.turn(items, self.clock.monotonic_ms()).await?;
         for name in holder.surplus() {
+            end(running.remove(&name)).await;
             holder.release(&name).await?;
         }
-        running.retain(|name, it| {
+        let lost = |(name, it): (&String, &Running)| {
             let held = holder.of(name).is_some_and(|lease| lease.epoch == it.epoch);
-            if !held {
-                it.stop.cancel();
-            }
-            held
-        });
+            (!held).then(|| name.clone())
+        };
+        for name in running.iter().filter_map(lost).collect::<Vec<_>>() {
+            end(running.remove(&name)).await;
+        }
         let gained: Vec<Lease> = holder.held().filter(|lease| !running.contains_key(&lease.name)).cloned().collect();
         for lease in gained {
             let Some(watched) = self.clusters.iter().find(|it| lease_name(&it.spec.name) == lease.name) else {
@@ -158,7 +164,7 @@ impl Shared {
             };
             let started_ms = self.store.lease_now_ms().await?;
             info!(cluster = watched.spec.name, "collecting");
-            running.insert(lease.name, Running { epoch: lease.epoch, stop: self.start(watched, started_ms, tasks) });
+            running.insert(lease.name.clone(), self.start(watched, &lease, started_ms, tasks));
         }
         Ok(())
     }
@@ -166,21 +172,41 @@ impl Shared {
     fn start(
         &self,
         watched: &Watched,
+        lease: &Lease,
         started_ms: i64,
         tasks: &mut JoinSet<Result<(), SinkError>>,
-    ) -> CancellationToken {
+    ) -> Running {
         let stop = CancellationToken::new();
-        let mut collector = collector(watched, &self.logs, &self.options, &self.clock, &self.id, started_ms);
-        if let Some(drain) = collector.in_background() {
-            let pulse = self.health.service(drain_name(&watched.spec.name));
-            tasks.spawn(drain.run(Arc::clone(&self.clock), pulse, stop.clone()));
-        }
-        let until = stop.clone();
+        let (until, drain_until) = (stop.clone(), stop.clone());
+        // What an older life has left in the log's queues may come after what this one writes: each life is a producer of its own.
+        let name = format!("{}#{}", lease.name, lease.epoch);
+        let mut collector = collector(watched, name, &self.logs, &self.options, &self.clock, &self.id, started_ms);
+        let drain = collector.in_background();
+        let pulse = self.health.service(drain_name(&watched.spec.name));
+        let clock = Arc::clone(&self.clock);
+        let (over, ended) = tokio::sync::oneshot::channel();
         tasks.spawn(async move {
-            collector.run(until).await;
-            Ok(())
+            let collecting = collector.run(until);
+            let draining = async {
+                match drain {
+                    Some(drain) => drain.run(clock, pulse, drain_until).await,
+                    None => Ok(()),
+                }
+            };
+            // Whoever waits for the end may be gone.
+            let ((), drained) = tokio::join!(collecting, draining);
+            let _nobody_waits = over.send(()).is_err();
+            drained
         });
-        stop
+        Running { epoch: lease.epoch, stop, ended }
+    }
+}
+
+/// Ends a collector, and waits until what it has left is handed over, or its time for that is up.
+async fn end(running: Option<Running>) {
+    if let Some(Running { stop, ended, .. }) = running {
+        stop.cancel();
+        let _it_ended_already = ended.await.is_err();
     }
 }
 

@@ -48,7 +48,9 @@ struct Consumer {
 
 pub(super) async fn run(data: &Data, now_ms: i64, output: Output, out: &mut dyn Write) -> Result<Exit, CliError> {
     let positions = positions(&data.store).await?;
-    let leases = data.store.leases().await.map_err(crate::commands::CommandError::from)?;
+    let mut leases = data.store.leases().await.map_err(crate::commands::CommandError::from)?;
+    let lease_now_ms = data.store.lease_now_ms().await.map_err(crate::commands::CommandError::from)?;
+    leases.retain(|lease| lease.expires_ms > lease_now_ms);
     let mut partitions = Vec::new();
     for (stream, log) in named(&data.logs) {
         for partition in 0..log.info().partitions {
@@ -97,7 +99,7 @@ async fn look(
         let from = if other_incarnation { head } else { Position::from_raw(row.position) };
         let lag = log.distance(partition, from, tail)?;
         consumers.push(Consumer {
-            owner: leases.iter().find(|it| it.name == row.consumer && it.expires_ms > 0).map(|it| it.owner.clone()),
+            owner: leases.iter().find(|it| it.name == row.consumer).map(|it| it.owner.clone()),
             name: consumer_name(stream, &row.consumer),
             position: row.position,
             lag_bytes: lag.bytes,

@@ -10,8 +10,8 @@ use crate::assign::{Item, assign};
 /// How long an item is held, and an instance counts as alive, without being heard of, in milliseconds: a take-over is done within
 /// 15 s of a kill.
 pub const LEASE_MS: i64 = 9_000;
-/// Leases are renewed this often, in milliseconds.
-const RENEW_MS: i64 = 3_000;
+/// Leases are renewed this often, in milliseconds: a pass that ends by the time-out of a log, with the pause after it, fits in.
+const RENEW_MS: i64 = 2_000;
 /// What was begun this long after the last renewal is not done any more, in milliseconds: another may have taken over.
 const TRUST_MS: i64 = 6_000;
 
@@ -206,11 +206,11 @@ mod tests {
         assert_eq!(world.turn(&mut a).await, (4, 2), "b is there");
         assert_eq!(world.turn(&mut b).await, (2, 0));
         // b is heard of no more: after its lease everything is a's, under a higher epoch.
-        for _ in 0..4 {
+        for _ in 0..6 {
             world.turn(&mut a).await;
         }
-        let epochs: Vec<u64> = a.held().map(|lease| lease.epoch).collect();
-        assert_eq!(epochs.iter().filter(|epoch| **epoch == 3).count(), 2, "{epochs:?}");
+        let epochs: BTreeSet<u64> = a.held().map(|lease| lease.epoch).collect();
+        assert_eq!(epochs.len(), 2, "{epochs:?}");
         assert_eq!((a.held().count(), world.turn(&mut b).await), (4, (0, 0)), "b learns of it when it comes back");
     }
 
