@@ -48,6 +48,10 @@ bench: system ## Criterion benchmarks.
 bench-flink: system ## Measures the scenario on a real Flink cluster and prints it as a table.
 	@dev/bench-flink.sh
 
+.PHONY: bench-logs
+bench-logs: ## Measures the logs beside the bare clients, on real servers, and prints it as a table.
+	@dev/bench-logs.sh
+
 .PHONY: audit
 audit: ## Checks dependencies against the database of advisories, where it can be had.
 	@dev/deny.sh advisories
