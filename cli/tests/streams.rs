@@ -84,6 +84,7 @@ async fn written() -> tempfile::TempDir {
         position,
     };
     store.save_positions(&[read], None).await.unwrap();
+    store.acquire_lease("actuator/prod", "node-1-17", 600_000).await.unwrap().unwrap();
     store.close().await;
     folder
 }
@@ -168,7 +169,7 @@ async fn all_is_well_while_weir_runs_and_a_byte_that_changed_is_found() {
     assert!(EmbeddedLog::open(data.join("metrics"), EmbeddedOptions::default(), NOW_MS).await.is_err());
     let listed = shown(&data, &["list", "--output", "json"]).await.out;
     let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
-    assert!(listed.iter().any(|it| it["consumers"][0]["owner"] == "process-1"), "{listed:#?}");
+    assert!(listed.iter().any(|it| it["consumers"][0]["name"] == "analyzer"), "{listed:#?}");
     let report = shown(&data, &["verify", "--output", "json"]).await.out;
     let report: Value = serde_json::from_str(&report).unwrap();
     let taken = report["producers"].as_array().unwrap().iter().map(|it| it["applied"]["records"].as_u64().unwrap());
