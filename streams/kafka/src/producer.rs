@@ -22,6 +22,13 @@ use crate::stats::{Counters, add};
 
 /// What a record costs in memory beside its payload.
 const RECORD_COST: usize = 128;
+/// What it costs in a request beside its payload, at most: its key, and what the client reckons with for lengths and the like.
+const WIRE_COST: usize = KEY_BYTES + 36;
+/// Bytes of a batch that are under way at a time, small enough for one request. The idempotent client begins no request while
+/// five records of the partition are in flight (it means five requests), and if it has more to send it spins until the answer.
+const REQUEST_BYTES: usize = 1024 * 1024;
+/// Bytes of a batch that are handed to the client together. A thread is busy with that for a fraction of a millisecond.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// What is known of the log's state, by all of its clients.
 pub(crate) struct Known {
@@ -119,8 +126,8 @@ impl Batch {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn one_done(&self) {
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+    fn done(&self, records: usize) {
+        if self.left.fetch_sub(records, Ordering::AcqRel) == records {
             self.changed.notify_one();
         }
     }
@@ -198,7 +205,7 @@ impl ProducerContext for Reports {
             self.stored(message.partition(), message.offset());
             self.known.health.good();
         }
-        batch.one_done();
+        batch.done(1);
     }
 }
 
@@ -231,6 +238,8 @@ impl Drop for Generation {
 pub(crate) struct Producers {
     config: rdkafka::ClientConfig,
     patience: Duration,
+    /// Room for which a batch waits at a time.
+    chunk_bytes: usize,
     pub known: Arc<Known>,
     current: Mutex<Arc<Generation>>,
 }
@@ -239,7 +248,9 @@ impl Producers {
     pub fn new(options: &KafkaOptions) -> KafkaResult<Self> {
         let (config, known) = (options.producer_client(), Arc::new(Known::new(options)));
         let current = Mutex::new(generation(&config, &known)?);
-        Ok(Self { config, patience: options.delivery_timeout(), known, current })
+        // Of a small queue, everybody gets a share.
+        let chunk_bytes = CHUNK_BYTES.min(known.space.available_permits() / 8);
+        Ok(Self { config, patience: options.delivery_timeout(), chunk_bytes, known, current })
     }
 
     /// The client that is good at present.
@@ -255,29 +266,61 @@ impl Producers {
 
     /// Sends payloads in order and waits until all are acknowledged.
     pub async fn send(&self, to: Place<'_>, key: &[u8], payloads: &[&[u8]]) -> Result<(), SendError> {
+        let mut rest = payloads;
+        while !rest.is_empty() {
+            let (request, after) = rest.split_at(fitting(rest, REQUEST_BYTES, WIRE_COST));
+            rest = after;
+            self.send_request(to, key, request).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends payloads that the client can put into one request, and waits until all are acknowledged.
+    async fn send_request(&self, to: Place<'_>, key: &[u8], payloads: &[&[u8]]) -> Result<(), SendError> {
         let generation = self.current().map_err(SendError::Failed)?;
         let Some(producer) = &generation.producer else { return Err(SendError::Failed(KafkaError::Canceled)) };
         let batch = Batch::new(to.counted);
-        for payload in payloads {
-            // What was sent after a failure would be stored without what failed.
-            if batch.failed.load(Ordering::Acquire) {
-                break;
-            }
-            // A large batch must not keep a thread of the runtime to itself.
-            tokio::task::consume_budget().await;
-            self.reserve(cost(payload.len())).await?;
-            batch.left.fetch_add(1, Ordering::AcqRel);
-            let record = BaseRecord::with_opaque_to(to.topic, Arc::clone(&batch));
-            let sent = producer.send(record.partition(to.partition).key(key).payload(*payload));
-            if let Err((error, _record)) = sent {
-                self.known.space.add_permits(cost(payload.len()));
-                producer.client().context().note(error.rdkafka_error_code());
-                batch.fail(error);
-                batch.one_done();
+        let mut rest = payloads;
+        // What was sent after a failure would be stored without what failed.
+        while !rest.is_empty() && !batch.failed.load(Ordering::Acquire) {
+            let (chunk, after) = rest.split_at(fitting(rest, self.chunk_bytes, RECORD_COST));
+            rest = after;
+            self.reserve(cost_of(chunk)).await?;
+            self.enqueue(producer, to, key, chunk, &batch);
+            if !rest.is_empty() {
+                // A large batch must not keep a thread of the runtime to itself.
+                tokio::task::yield_now().await;
             }
         }
-        batch.one_done();
+        batch.done(1);
         batch.finished(self.patience).await
+    }
+
+    /// Hands a chunk to the client, up to the first failure. Nothing may interrupt it, or room would not be given back.
+    fn enqueue(
+        &self,
+        producer: &ThreadedProducer<Reports>,
+        to: Place<'_>,
+        key: &[u8],
+        chunk: &[&[u8]],
+        batch: &Arc<Batch>,
+    ) {
+        batch.left.fetch_add(chunk.len(), Ordering::AcqRel);
+        for (at, payload) in chunk.iter().enumerate() {
+            let failed_before = batch.failed.load(Ordering::Acquire);
+            let record = BaseRecord::with_opaque_to(to.topic, Arc::clone(batch));
+            let sent = if failed_before {
+                Err(KafkaError::Canceled)
+            } else {
+                producer.send(record.partition(to.partition).key(key).payload(*payload)).map_err(|(error, _)| error)
+            };
+            let Err(error) = sent else { continue };
+            producer.client().context().note(error.rdkafka_error_code());
+            batch.fail(error);
+            self.known.space.add_permits(cost_of(&chunk[at..]));
+            batch.done(chunk.len() - at);
+            return;
+        }
     }
 
     /// Waits for room. It is given back when the record is acknowledged or has failed, whatever becomes of its sender.
@@ -304,6 +347,20 @@ pub(crate) struct Place<'a> {
     pub partition: i32,
     /// Whether these are payloads.
     pub counted: bool,
+}
+
+/// How many of the payloads, at least one, stay within a limit if each costs something beside its bytes.
+fn fitting(payloads: &[&[u8]], limit: usize, beside: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |payload: &&&[u8]| {
+        bytes += payload.len() + beside;
+        bytes <= limit
+    };
+    payloads.iter().take_while(fits).count().max(1)
+}
+
+fn cost_of(payloads: &[&[u8]]) -> usize {
+    payloads.iter().map(|payload| cost(payload.len())).sum()
 }
 
 fn cost(payload_bytes: usize) -> usize {
@@ -365,6 +422,16 @@ mod tests {
         assert_eq!(counters.producers_rebuilt.load(Ordering::Relaxed), 1);
         assert_eq!(counters.snapshot().records_appended, 80);
         assert_eq!(producers.known.lost(), None);
+    }
+
+    #[test]
+    fn batches_are_handed_over_in_chunks() {
+        let small: Vec<&[u8]> = vec![&[7; 372]; 100];
+        assert_eq!(fitting(&small, 5_000, 128), 10);
+        assert_eq!(fitting(&small[..3], 5_000, 128), 3);
+        let large = vec![7; 4_873];
+        assert_eq!(fitting(&[&large, b"y"], 5_000, 128), 1);
+        assert_eq!(fitting(&[b"x", &large], 5_000, 128), 1);
     }
 
     /// Whatever becomes of who sends, the queue keeps its bound, and what is in it is stored in order once that is possible.

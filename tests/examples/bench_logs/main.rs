@@ -1,6 +1,5 @@
 //! Measures the logs, and beside each what bounds it: for Kafka and Pravega the bare client library, for the embedded log the
-//! same bytes written and synced without any log. Both take turns within every round, so that whatever else the machine does
-//! hits both. Fails on nothing: it measures. An argument picks the logs whose name contains it.
+//! same bytes written and synced without any log. Both take short turns, so that whatever else the machine does hits both. Fails on nothing: it measures. An argument picks the logs whose name contains it.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,10 +26,13 @@ use ours::Ours;
 const LOADS: [(usize, usize); 4] = [(200, 500), (1_000, 1_000), (1_000, 5_000), (1_000, 100_000)];
 /// Records of each load in a round.
 const RECORDS: usize = 100_000;
-/// Single appends in a round, each of 1000 bytes.
+/// Records, or one batch, after which the other one has its turn.
+const TURN: usize = 10_000;
+/// Single appends in a round, and the bytes of each.
 const SINGLES: usize = 300;
+const SINGLE_BYTES: usize = 1_000;
 /// Rounds, of which the median is given. One before them warms up.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 7;
 /// How long anything may take before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -43,15 +45,8 @@ trait Subject {
     fn read(&mut self) -> BoxFuture<'_, ()>;
 }
 
-/// What one subject took in one round, or the medians of all rounds.
-#[derive(Default)]
-struct Times {
-    /// For each load.
-    appends: Vec<Duration>,
-    read: Duration,
-    half: Duration,
-    worst: Duration,
-}
+/// What one subject took in one round: for each load, for reading all of it, and for half and for 99 of 100 single appends.
+type Times = Vec<Duration>;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
@@ -79,98 +74,85 @@ async fn main() {
 }
 
 async fn measure(name: &str, mut subjects: [Box<dyn Subject>; 2]) {
-    let mut rounds: [Vec<Times>; 2] = Default::default();
+    let mut rounds = Vec::new();
     for number in 0..=ROUNDS {
         let times = round(&mut subjects).await;
         if number > 0 {
-            rounds.iter_mut().zip(times).for_each(|(rounds, times)| rounds.push(times));
+            rounds.push(times);
         }
     }
-    let [ours, bare] = rounds.map(|rounds| medians(&rounds));
-    print(name, &ours, &bare);
+    print(name, &rounds);
 }
 
-/// Everything once, each by one and then by the other.
 async fn round(subjects: &mut [Box<dyn Subject>; 2]) -> [Times; 2] {
     let mut both: [Times; 2] = Default::default();
-    for (bytes, records) in LOADS {
-        for (subject, times) in subjects.iter_mut().zip(&mut both) {
-            times.appends.push(append(subject.as_mut(), bytes, records).await);
-        }
+    for (bytes, batch) in LOADS {
+        let turns = RECORDS / batch.max(TURN);
+        let one_turn = RECORDS / turns / batch;
+        let appends = take_turns(subjects, bytes, batch, turns, one_turn).await;
+        both.iter_mut().zip(appends).for_each(|(times, appends)| times.push(appends.iter().sum()));
     }
-    for (subject, times) in subjects.iter_mut().zip(&mut both) {
-        (times.half, times.worst) = append_singly(subject.as_mut()).await;
-    }
+    let singles = take_turns(subjects, SINGLE_BYTES, 1, SINGLES, 1).await;
     for (subject, times) in subjects.iter_mut().zip(&mut both) {
         let began = Instant::now();
         subject.read().await;
-        times.read = began.elapsed();
+        times.push(began.elapsed());
+    }
+    for (mut singles, times) in singles.into_iter().zip(&mut both) {
+        singles.sort_unstable();
+        times.extend([singles[SINGLES / 2], singles[SINGLES * 99 / 100]]);
     }
     both
 }
 
-async fn append(subject: &mut dyn Subject, bytes: usize, records: usize) -> Duration {
-    let payload = payload(bytes);
-    let batch = vec![payload.as_slice(); records];
-    let began = Instant::now();
-    for _ in 0..RECORDS / records {
-        subject.append(&batch).await;
+/// How long each turn of each subject took, in which it appended some batches.
+async fn take_turns(
+    subjects: &mut [Box<dyn Subject>; 2],
+    bytes: usize,
+    batch: usize,
+    turns: usize,
+    batches: usize,
+) -> [Vec<Duration>; 2] {
+    let payload: Vec<u8> = (0..=u8::MAX).cycle().take(bytes).collect();
+    let payloads = vec![payload.as_slice(); batch];
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..turns {
+        for (subject, times) in subjects.iter_mut().zip(&mut times) {
+            let began = Instant::now();
+            for _ in 0..batches {
+                subject.append(&payloads).await;
+            }
+            times.push(began.elapsed());
+        }
     }
-    began.elapsed()
-}
-
-/// The median of single appends, and what 1 of 100 takes longer than.
-async fn append_singly(subject: &mut dyn Subject) -> (Duration, Duration) {
-    let payload = payload(1_000);
-    let mut times = Vec::new();
-    for _ in 0..SINGLES {
-        let began = Instant::now();
-        subject.append(&[&payload]).await;
-        times.push(began.elapsed());
-    }
-    times.sort_unstable();
-    (times[SINGLES / 2], times[SINGLES * 99 / 100])
-}
-
-/// Nothing that compression or the disk could make easy.
-fn payload(bytes: usize) -> Vec<u8> {
-    (0..=u8::MAX).cycle().take(bytes).collect()
-}
-
-fn medians(rounds: &[Times]) -> Times {
-    let median = |of: &dyn Fn(&Times) -> Duration| {
-        let mut times: Vec<Duration> = rounds.iter().map(of).collect();
-        times.sort_unstable();
-        times[times.len() / 2]
-    };
-    Times {
-        appends: (0..LOADS.len()).map(|load| median(&|times| times.appends[load])).collect(),
-        read: median(&|times| times.read),
-        half: median(&|times| times.half),
-        worst: median(&|times| times.worst),
-    }
+    times
 }
 
 const HEAD: &str = "\
 | log | what | ours | MB/s | bare | ours : bare |
 |---|---|---|---|---|---|";
 
-fn print(name: &str, ours: &Times, bare: &Times) {
-    for (load, (bytes, batch)) in LOADS.into_iter().enumerate() {
-        let what = format!("append {bytes} B x {batch}, records/s");
-        print_rates(name, &what, (RECORDS, RECORDS * bytes), ours.appends[load], bare.appends[load]);
+fn print(name: &str, rounds: &[[Times; 2]]) {
+    let rates = |bytes: usize, records: usize, at: usize, what: &str| {
+        let [ours, bare] = [0, 1].map(|who| median(rounds, |times| records as f64 / times[who][at].as_secs_f64()));
+        let ratio = median(rounds, |[ours, bare]| bare[at].as_secs_f64() / ours[at].as_secs_f64());
+        let megabytes = ours * bytes as f64 / records as f64 / 1e6;
+        println!("| {name} | {what}, records/s | {ours:.0} | {megabytes:.0} | {bare:.0} | {ratio:.2} |");
+    };
+    for (at, (bytes, batch)) in LOADS.into_iter().enumerate() {
+        rates(RECORDS * bytes, RECORDS, at, &format!("append {bytes} B x {batch}"));
     }
-    let records = RECORDS * LOADS.len() + SINGLES;
-    let bytes = LOADS.iter().map(|(bytes, _)| RECORDS * bytes).sum::<usize>() + SINGLES * 1_000;
-    print_rates(name, "read, records/s", (records, bytes), ours.read, bare.read);
-    for (what, ours, bare) in [("p50", ours.half, bare.half), ("p99", ours.worst, bare.worst)] {
-        let [ours, bare] = [ours, bare].map(|time| time.as_secs_f64() * 1e3);
-        println!("| {name} | single append, {what} ms | {ours:.2} | | {bare:.2} | {:.2} |", ours / bare);
+    let bytes = LOADS.iter().map(|(bytes, _)| RECORDS * bytes).sum::<usize>() + SINGLES * SINGLE_BYTES;
+    rates(bytes, RECORDS * LOADS.len() + SINGLES, LOADS.len(), "read");
+    for (at, what) in [(LOADS.len() + 1, "p50"), (LOADS.len() + 2, "p99")] {
+        let [ours, bare] = [0, 1].map(|who| median(rounds, |times| times[who][at].as_secs_f64() * 1e3));
+        let ratio = median(rounds, |[ours, bare]| ours[at].as_secs_f64() / bare[at].as_secs_f64());
+        println!("| {name} | append 1 record, {what} ms | {ours:.2} | | {bare:.2} | {ratio:.2} |");
     }
 }
 
-fn print_rates(name: &str, what: &str, (records, bytes): (usize, usize), ours: Duration, bare: Duration) {
-    let [per_second, other] = [ours, bare].map(|time| records as f64 / time.as_secs_f64());
-    let megabytes = bytes as f64 / ours.as_secs_f64() / 1e6;
-    println!("| {name} | {what} | {per_second:.0} | {megabytes:.0} | {other:.0} | {:.2} |", per_second / other);
+fn median(rounds: &[[Times; 2]], of: impl Fn(&[Times; 2]) -> f64) -> f64 {
+    let mut values: Vec<f64> = rounds.iter().map(of).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
 }
