@@ -56,8 +56,8 @@ case $mode in
     ;;
   all)
     static_checks
-    cargo_tests "tests" --workspace --exclude weir-tests "${features[@]}"
-    cargo_tests "real servers" --package weir-tests
+    # In one go, those on real servers last: a choice of crates is another set of features, for which much is compiled again.
+    cargo_tests "tests" --workspace "${features[@]}"
     stage "licences, bans, sources" dev/deny.sh licenses bans sources
     ;;
   versions)
