@@ -175,8 +175,13 @@ fn filter(wanted: &str) -> Result<EnvFilter, CliError> {
             return Err(refused(format!("{word:?} is no level")));
         }
     }
-    EnvFilter::try_new(wanted).map_err(|why| refused(why.to_string()))
+    EnvFilter::try_new(format!("{QUIET},{wanted}")).map_err(|why| refused(why.to_string()))
 }
+
+/// Libraries that tell of every step, and of every failure many times. What matters of that, the logs on them tell. A filter that
+/// names them counts more.
+const QUIET: &str =
+    "pravega_client=off,pravega_connection_pool=off,pravega_controller_client=off,pravega_wire_protocol=off";
 
 /// The first Ctrl-C, or SIGTERM, asks for an end; the second Ctrl-C is one.
 async fn watch_signals(stop: CancellationToken, terminated: Arc<AtomicBool>) {

@@ -167,6 +167,23 @@ async fn another_log_of_the_same_name_is_noticed_by_writer_and_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_failure_another_log_of_the_same_name_acknowledges_nothing() {
+    let (store, log) = rehearsal().await;
+    let mut writer = log.writer(0, "test").await.unwrap();
+    writer.append(b"a", 0).await.unwrap();
+    lock(&store.faults).hang = 1;
+    let error = writer.append(b"b", 0).await.unwrap_err();
+    assert!(matches!(error, LogError::TimedOut { .. }), "{error}");
+    // The log was looked at when the writer failed, and was still there. Right after that it is made anew.
+    store.empty(META);
+    store.empty(DATA);
+    store.put(META, &event(&born(8).event()));
+    let error = writer.append(b"b", 0).await.unwrap_err();
+    assert!(matches!(error, LogError::Lost { .. }), "{error}");
+    assert_eq!(log.tail(0).await.map(Position::to_raw).unwrap_or(0), 0, "nothing is written into a log of others");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_length_that_is_wrong_is_not_waited_for() {
     let (store, log) = rehearsal().await;
     store.put(DATA, &[0, 0, 0, 0, 0, 1, 0, 0, b'W', b'R', 1, 0, 1, 2, 3, 4]);

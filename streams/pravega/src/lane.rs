@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pravega_client::error::Error;
 use pravega_client::event::EventWriter;
@@ -16,6 +17,9 @@ use crate::counters::add;
 use crate::link::Client;
 use crate::pause::Pause;
 use crate::shared::{Shared, lock};
+
+/// An acknowledgement that takes this long may come from a server that was away meanwhile.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Events that are appended together.
 pub(crate) struct Job {
@@ -122,6 +126,8 @@ struct Keeper {
     generation: watch::Sender<u64>,
     last_failure: Option<LogError>,
     last_acknowledged: Instant,
+    /// A writer failed since the log was last seen to be the one that was opened.
+    in_doubt: bool,
 }
 
 impl Keeper {
@@ -137,6 +143,7 @@ impl Keeper {
             generation,
             last_failure: None,
             last_acknowledged: Instant::now(),
+            in_doubt: false,
         }
     }
 
@@ -210,6 +217,10 @@ impl Keeper {
         }
         let late = self.shared.link.timed_out(&self.action(), self.shared.link.timeouts.acknowledgement);
         timeout_at(job.deadline, self.pause.over()).await.map_err(|_| late)?;
+        if self.in_doubt {
+            // A writer on streams that are not there would wait until somebody makes them anew, and write into those.
+            self.shared.confirm(Duration::ZERO).await?;
+        }
         let client = Client::start(&self.shared.link, &self.shared.settings).await?;
         let stream = self.shared.partition(self.partition)?.stream.clone();
         let events = client.large.create_event_writer(stream);
@@ -224,13 +235,11 @@ impl Keeper {
     /// The first job is acknowledged.
     async fn landed(&mut self) {
         let Some(job) = self.flying.pop_front() else { return };
-        let quiet = self.shared.link.timeouts.quiet;
         let mut answer = Ok(());
-        if job.since.elapsed() >= quiet {
-            // It may have been another server that took it, one without the rest of the log.
-            if let Err(lost @ LogError::Lost { .. }) = self.shared.confirm(quiet).await {
-                answer = Err(lost);
-            }
+        if self.in_doubt || job.since.elapsed() >= SLOW.min(self.shared.link.timeouts.quiet) {
+            // It may have been another server that took it, or another log of the same name: nobody would ever read it there.
+            answer = self.shared.confirm(Duration::ZERO).await;
+            self.in_doubt = answer.is_err();
         }
         let counters = &self.shared.link.counters;
         if answer.is_ok() {
@@ -247,6 +256,7 @@ impl Keeper {
     async fn fail(&mut self, failure: Failure) {
         // Before anything else: what it has not sent yet must not be sent any more.
         self.writer = None;
+        self.in_doubt = true;
         self.pause.failed();
         let counters = &self.shared.link.counters;
         match &failure {
@@ -267,7 +277,7 @@ impl Keeper {
     /// What the server looks like now says more than the client's writer does.
     async fn reason(&self, failure: Failure) -> LogError {
         let timeouts = &self.shared.link.timeouts;
-        let looked = timeout_at(Instant::now() + timeouts.quiet, self.shared.confirm(std::time::Duration::ZERO)).await;
+        let looked = timeout_at(Instant::now() + timeouts.quiet, self.shared.confirm(Duration::ZERO)).await;
         match (failure, looked) {
             (_, Ok(Err(error @ (LogError::Lost { .. } | LogError::Denied { .. })))) => error,
             (Failure::Late, _) => self.shared.link.timed_out(&self.action(), timeouts.acknowledgement),
