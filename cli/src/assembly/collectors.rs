@@ -177,7 +177,7 @@ impl Shared {
         tasks: &mut JoinSet<Result<(), SinkError>>,
     ) -> Running {
         let stop = CancellationToken::new();
-        let (until, drain_until) = (stop.clone(), stop.clone());
+        let (until, drain_until, over_for_both) = (stop.clone(), stop.clone(), stop.clone());
         // What an older life has left in the log's queues may come after what this one writes: each life is a producer of its own.
         let name = format!("{}#{}", lease.name, lease.epoch);
         let mut collector = collector(watched, name, &self.logs, &self.options, &self.clock, &self.id, started_ms);
@@ -188,10 +188,13 @@ impl Shared {
         tasks.spawn(async move {
             let collecting = collector.run(until);
             let draining = async {
-                match drain {
+                let drained = match drain {
                     Some(drain) => drain.run(clock, pulse, drain_until).await,
                     None => Ok(()),
-                }
+                };
+                // Without a log there is nothing to collect for.
+                over_for_both.cancel();
+                drained
             };
             // Whoever waits for the end may be gone.
             let ((), drained) = tokio::join!(collecting, draining);

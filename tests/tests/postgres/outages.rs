@@ -105,7 +105,7 @@ async fn who_is_stopped_within_a_write_is_taken_over_and_commits_nothing() {
     assert_eq!(late.code(), "WR0415", "{late}");
     assert!(other.claim_action(&action("c1", &job("orders"), 1), None, vec![]).await.unwrap());
     let fenced = guarded.claim_action(&action("c2", &job("orders"), 1), None, vec![]).await.unwrap_err();
-    assert!(matches!(fenced, StoreError::Fenced { ours: 1, theirs: 2, .. }), "{fenced}");
+    assert!(matches!(fenced, StoreError::Fenced { ours, theirs, .. } if ours < theirs), "{fenced}");
     assert_eq!(other.open_actions().await.unwrap().len(), 1);
 }
 
@@ -123,6 +123,6 @@ async fn a_shard_that_was_claimed_meanwhile_refuses_who_was_stopped() {
     gate.go.notify_one();
     assert!(writing.await.unwrap().is_err());
     let fenced = stalled.commit(&commit(1, "later", vec![])).await.unwrap_err();
-    assert!(matches!(fenced, StoreError::Fenced { ours: 1, theirs: 2, .. }), "{fenced}");
+    assert!(matches!(fenced, StoreError::Fenced { ours, theirs, .. } if ours < theirs), "{fenced}");
     assert_eq!(other.load_checkpoint("0").await.unwrap().unwrap().state, b"old");
 }
