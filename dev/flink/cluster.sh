@@ -29,6 +29,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../lib.sh"
 : "${RUN_DIR:?set RUN_DIR to the folder of this cluster}"
 mkdir -p "$RUN_DIR"
 RUN_DIR=$(cd "$RUN_DIR" && pwd)
@@ -51,22 +52,6 @@ load_settings() {
   [ -e "$RUN_DIR/settings" ] || die "no cluster was started in $RUN_DIR"
   # shellcheck source=/dev/null
   . "$RUN_DIR/settings"
-}
-
-# Ports below the range from which the system draws client ports, so that nothing grabs them between look and bind.
-free_ports() { # COUNT
-  python3 - "$1" <<'PY'
-import random, socket, sys
-held = []
-while len(held) < int(sys.argv[1]):
-    s = socket.socket()
-    try:
-        s.bind(("127.0.0.1", random.randrange(20000, 32000)))
-        held.append(s)
-    except OSError:
-        s.close()
-print(*(s.getsockname()[1] for s in held))
-PY
 }
 
 save_settings() {

@@ -1,47 +1,11 @@
 #!/usr/bin/env bash
 # fetch.sh   puts the jars of a Kafka broker into the cache and prints the folder that holds lib/.
 #
-# About 70 MB, without Kafka's command-line tools. Needs mvn and flock. A folder counts as complete only when its marker,
-# written last, names the pom.xml it was made from; anything else is fetched again. Runs at the same time wait for one
-# another, and for fetches of Flink, since Maven's local repository does not like company.
+# About 70 MB, without Kafka's command-line tools. Needs mvn and flock.
 # Environment: WEIR_CACHE (default ~/.cache/weir), VERSION (default 4.3.1).
 set -euo pipefail
 
 version=${VERSION:-4.3.1}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-cache=${WEIR_CACHE:-$HOME/.cache/weir}
-dir=$cache/kafka-$version
-marker=$dir/complete
-want=$(sha256sum < "$here/pom.xml" | cut -c1-16)
-
-is_complete() { [ "$(cat "$marker" 2>/dev/null)" = "$want" ]; }
-
-copy_jars() { # TARGET_LIB
-  mvn -B -ntp -q -U -f "$here/pom.xml" -Dstyle.color=never -Dkafka.version="$version" \
-    org.apache.maven.plugins:maven-dependency-plugin:3.6.0:copy-dependencies \
-    -DincludeScope=runtime -DoutputDirectory="$1"
-}
-
-mkdir -p "$cache"
-exec 9> "$cache/flink-fetch.lock"
-is_complete || flock 9
-if ! is_complete; then
-  rm -rf "$dir"
-  mkdir -p "$dir/lib"
-  log=$cache/kafka-fetch-$version.log
-  for attempt in 1 2 3; do
-    from=$SECONDS
-    # A download that hangs is given up, and named like one that fails.
-    if timeout 600 bash -c "$(declare -f copy_jars); here='$here' version='$version'; copy_jars '$dir/lib'" > "$log" 2>&1 9>&-
-    then break; fi
-    echo "fetch.sh: Kafka $version: attempt $attempt of 3 failed after $((SECONDS - from)) s:" >&2
-    grep -m3 'ERROR' "$log" >&2 || tail -n 3 "$log" >&2
-    if [ "$attempt" = 3 ]; then
-      echo "fetch.sh: Kafka $version could not be fetched; the whole output is in $log" >&2
-      exit 1
-    fi
-    sleep $((attempt * 3))
-  done
-  echo "$want" > "$marker"
-fi
-echo "$dir"
+. "$here/../lib.sh"
+fetch_jars "Kafka $version" "kafka-$version" "$here/pom.xml" -Dkafka.version="$version"

@@ -14,28 +14,13 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../lib.sh"
 : "${DATA:?set DATA to the folder of this broker}"
 mkdir -p "$DATA"
 DATA=$(cd "$DATA" && pwd)
 conf=$DATA/server.properties
 
 die() { echo "run.sh: $*" >&2; exit 1; }
-
-# Ports below the range from which the system draws client ports, so that nothing grabs them between look and bind.
-free_ports() { # COUNT
-  python3 - "$1" <<'PY'
-import random, socket, sys
-held = []
-while len(held) < int(sys.argv[1]):
-    s = socket.socket()
-    try:
-        s.bind(("127.0.0.1", random.randrange(20000, 32000)))
-        held.append(s)
-    except OSError:
-        s.close()
-print(*(s.getsockname()[1] for s in held))
-PY
-}
 
 write_conf() {
   local free port controller secure plain control

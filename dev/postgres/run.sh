@@ -12,6 +12,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../lib.sh"
 command=${1:?usage: run.sh start|stop|kill|pause|resume|url}
 dir=${RUN_DIR:?RUN_DIR names the folder of the server}
 data=$dir/data
@@ -43,10 +44,6 @@ signal() {
   if [ -n "$all" ]; then kill "-$1" $all 2> /dev/null || true; fi
 }
 
-free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
 make() {
   mkdir -p "$dir"
   if [ "$(id -u)" = 0 ]; then chown nobody "$dir"; fi
@@ -56,7 +53,7 @@ make() {
   }
   echo "host all guarded 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust" | as_user tee "$data/pg_hba.conf" > /dev/null
-  free_port > "$dir/port"
+  free_ports 1 > "$dir/port"
 }
 
 start() {

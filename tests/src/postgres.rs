@@ -1,14 +1,13 @@
 //! A real PostgreSQL server of our own.
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
 
-use crate::cluster::output;
+use crate::cluster::{guard, output};
 
 /// A real PostgreSQL server, on a port that it keeps when it is started again. It ends, with its folder, when this is
 /// dropped, and also when the test's process dies.
@@ -29,7 +28,7 @@ impl PostgresServer {
     #[must_use]
     pub fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("weir-postgres-").tempdir().expect("a temporary folder").keep();
-        let guard = guard(&folder);
+        let guard = guard(&script(), &folder);
         let mut server = Self { folder, url: String::new(), guard, databases: AtomicUsize::new(0) };
         server.url = server.run("start");
         server
@@ -115,15 +114,6 @@ impl Drop for PostgresServer {
             eprintln!("the server in {} may not have ended", self.folder.display());
         }
     }
-}
-
-/// A process that ends the server and removes its folder once this process lets go of it, or is gone. It is out of reach of
-/// a Ctrl-C, which would otherwise leave the server behind.
-fn guard(folder: &Path) -> Child {
-    let work = "cat > /dev/null; \"$1\" stop; rm -rf \"$RUN_DIR\"";
-    let mut command = Command::new("bash");
-    command.args(["-c", work, "guard"]).arg(script()).env("RUN_DIR", folder);
-    command.stdin(Stdio::piped()).process_group(0).spawn().expect("bash")
 }
 
 fn script() -> PathBuf {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Trial};
 use weir_tests::{KafkaBroker, Memory, PravegaServer};
 
-use servers::{LogServer, OnKafka, OnPravega};
+use servers::LogServer;
 
 fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial {
     Trial::test(name, move || {
@@ -32,11 +32,11 @@ fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + '
 }
 
 fn kafka() -> Box<dyn LogServer> {
-    Box::new(OnKafka(KafkaBroker::start()))
+    Box::new(KafkaBroker::start())
 }
 
 fn pravega() -> Box<dyn LogServer> {
-    Box::new(OnPravega(PravegaServer::start(Memory::Durable)))
+    Box::new(PravegaServer::start(Memory::Durable))
 }
 
 fn main() -> ExitCode {

@@ -177,7 +177,7 @@ impl Shared {
         tasks: &mut JoinSet<Result<(), SinkError>>,
     ) -> Running {
         let stop = CancellationToken::new();
-        let (until, drain_until, over_for_both) = (stop.clone(), stop.clone(), stop.clone());
+        let until = stop.clone();
         // What an older life has left in the log's queues may come after what this one writes: each life is a producer of its own.
         let name = format!("{}#{}", lease.name, lease.epoch);
         let mut collector = collector(watched, name, &self.logs, &self.options, &self.clock, &self.id, started_ms);
@@ -186,14 +186,14 @@ impl Shared {
         let clock = Arc::clone(&self.clock);
         let (over, ended) = tokio::sync::oneshot::channel();
         tasks.spawn(async move {
-            let collecting = collector.run(until);
+            let collecting = collector.run(until.clone());
             let draining = async {
                 let drained = match drain {
-                    Some(drain) => drain.run(clock, pulse, drain_until).await,
+                    Some(drain) => drain.run(clock, pulse, until.clone()).await,
                     None => Ok(()),
                 };
                 // Without a log there is nothing to collect for.
-                over_for_both.cancel();
+                until.cancel();
                 drained
             };
             // Whoever waits for the end may be gone.

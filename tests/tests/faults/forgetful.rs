@@ -5,11 +5,10 @@ use std::time::Duration;
 use weir_tests::{Installation, Memory, PostgresServer, PravegaServer, wait_until};
 
 use crate::run::{Sim, configuration, sampled_anew};
-use crate::servers::{LogServer, OnPravega};
 
 /// The services notice by themselves, say so, begin a new life of the logs, and go on with their work.
 pub async fn run() {
-    let mut server = OnPravega(PravegaServer::start(Memory::Forgetful));
+    let mut server = PravegaServer::start(Memory::Forgetful);
     let postgres = PostgresServer::start();
     let database = postgres.url(&postgres.database().await);
     let folder = tempfile::tempdir().unwrap();

@@ -7,59 +7,43 @@ pub trait LogServer: Send {
     /// Its part of the configuration.
     fn configuration(&self) -> String;
     /// Ends it as a crash does.
-    fn kill(&mut self);
+    fn kill(&self);
     /// Starts it again, with what it has on disk.
     fn restart(&mut self);
     /// Stops it where it is.
-    fn pause(&mut self);
+    fn pause(&self);
     /// Lets it go on.
-    fn resume(&mut self);
+    fn resume(&self);
 }
 
-pub struct OnKafka(pub KafkaBroker);
+/// The harnesses have the same verbs; only how the configuration names them differs.
+macro_rules! log_server {
+    ($server:ty, $configuration:expr) => {
+        impl LogServer for $server {
+            fn configuration(&self) -> String {
+                $configuration(self)
+            }
 
-impl LogServer for OnKafka {
-    fn configuration(&self) -> String {
-        format!("[log]\nkind = \"kafka\"\n[kafka]\nbrokers = {:?}\n", self.0.address())
-    }
+            fn kill(&self) {
+                <$server>::kill(self);
+            }
 
-    fn kill(&mut self) {
-        self.0.kill();
-    }
+            fn restart(&mut self) {
+                <$server>::restart(self);
+            }
 
-    fn restart(&mut self) {
-        self.0.restart();
-    }
+            fn pause(&self) {
+                <$server>::pause(self);
+            }
 
-    fn pause(&mut self) {
-        self.0.pause();
-    }
-
-    fn resume(&mut self) {
-        self.0.resume();
-    }
+            fn resume(&self) {
+                <$server>::resume(self);
+            }
+        }
+    };
 }
 
-pub struct OnPravega(pub PravegaServer);
-
-impl LogServer for OnPravega {
-    fn configuration(&self) -> String {
-        format!("[log]\nkind = \"pravega\"\n[pravega]\ncontroller = {:?}\n", self.0.url())
-    }
-
-    fn kill(&mut self) {
-        self.0.kill();
-    }
-
-    fn restart(&mut self) {
-        self.0.restart();
-    }
-
-    fn pause(&mut self) {
-        self.0.pause();
-    }
-
-    fn resume(&mut self) {
-        self.0.resume();
-    }
-}
+log_server!(KafkaBroker, |it: &Self| { format!("[log]\nkind = \"kafka\"\n[kafka]\nbrokers = {:?}\n", it.address()) });
+log_server!(PravegaServer, |it: &Self| {
+    format!("[log]\nkind = \"pravega\"\n[pravega]\ncontroller = {:?}\n", it.url())
+});

@@ -27,7 +27,7 @@ use crate::watched::Watched;
 /// Who writes the records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Producer {
-    /// Unique for each writing process, stable over its restarts.
+    /// Unique for each writer of records. It may outlive restarts, if sequences go on above all that were ever used.
     pub name: String,
     /// Sequence of the next record; above all that were ever used.
     pub next_sequence: u64,
