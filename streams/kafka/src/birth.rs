@@ -27,6 +27,8 @@ enum Look {
     Unremembered(Life),
     /// There is no birth. It is for us to write one.
     Unborn,
+    /// Another process was at work between our questions. It is for us to look again.
+    Overtaken,
 }
 
 /// The life that the topic holds; it begins now if there was none.
@@ -34,6 +36,7 @@ pub(crate) async fn settle(server: &Arc<Server>, partitions: u32, now_ms: i64) -
     let log = &server.options.topic;
     for _ in 0..ROUNDS {
         match look(server, partitions).await? {
+            Look::Overtaken => {}
             Look::Known(life) => return check(server, life, partitions),
             Look::Unremembered(life) if !server.options.create => return check(server, life, partitions),
             Look::Unborn if !server.options.create => return Err(topic::not_found(server, log)),
@@ -110,10 +113,13 @@ async fn look(server: &Arc<Server>, partitions: u32) -> Result<Look, LogError> {
     }
     if bounds.low == bounds.high {
         // Nothing to go by. What was ours may have lost its records; anything else has to be unused.
-        if remembered.is_none() {
-            check_unused(server, partitions).await?;
+        let problem = if remembered.is_none() { find_use(server, partitions, bounds).await? } else { None };
+        let Some(problem) = problem else { return Ok(Look::Unborn) };
+        // Births come before all else: were it the work of another process, its birth would be seen by now.
+        if server.bounds(topic, 0).await? != bounds {
+            return Ok(Look::Overtaken);
         }
-        return Ok(Look::Unborn);
+        return Err(occupied(server, topic, problem));
     }
     let first = server.scan(topic, bounds, |message, found| {
         found.push(is_ours(message));
@@ -131,18 +137,17 @@ async fn look(server: &Arc<Server>, partitions: u32) -> Result<Look, LogError> {
     Ok(births.await?.pop().map_or(Look::Unborn, Look::Unremembered))
 }
 
-/// Refuses a topic that we know nothing of and that was used.
-async fn check_unused(server: &Arc<Server>, partitions: u32) -> Result<(), LogError> {
+/// What shows that a topic was used whose partition 0 is empty.
+async fn find_use(server: &Arc<Server>, partitions: u32, first: Bounds) -> Result<Option<String>, LogError> {
     let topic = &server.options.topic;
     for partition in 0..partitions {
         let number = i32::try_from(partition).unwrap_or(i32::MAX);
-        let Bounds { high, .. } = server.bounds(topic, number).await?;
+        let Bounds { high, .. } = if partition == 0 { first } else { server.bounds(topic, number).await? };
         if high > 0 {
-            let problem = format!("partition {partition} was written to, and there is no birth record");
-            return Err(occupied(server, topic, problem));
+            return Ok(Some(format!("partition {partition} was written to, and there is no birth record")));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 async fn birth_at(server: &Arc<Server>, offset: u64) -> Result<Option<Life>, Failure> {

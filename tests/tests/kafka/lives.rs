@@ -7,19 +7,30 @@ use weir_kafka::{KafkaLog, KafkaOptions};
 use weir_streams::{Log, LogError, Position};
 use weir_tests::wait_until;
 
-use super::{NOW_MS, PATIENCE, Rig, append, open, payloads, reader_at_head};
+use super::{NOW_MS, PATIENCE, Rig, append, open, payloads, read_all, reader_at_head};
 
+/// Several times, and with appends by those that are first, so that the others meet every state in between.
 pub async fn processes_that_open_at_once_agree(rig: &mut Rig<'_>) {
-    let options = rig.options();
-    let logs = join_all((0..6).map(|_| open(&options))).await;
-    for log in &logs {
-        assert_eq!(log.info(), logs[0].info());
-        append(log, 0, &[b"one", b"two"]).await;
+    for _ in 0..5 {
+        let options = rig.options();
+        let open_and_append = async || {
+            let log = open(&options).await;
+            for partition in [1, 0] {
+                append(&log, partition, &[b"one", b"two"]).await;
+            }
+            log
+        };
+        let logs = join_all((0..6).map(|_| open_and_append())).await;
+        for log in &logs {
+            assert_eq!(log.info(), logs[0].info());
+        }
+        for partition in [0, 1] {
+            let seen = read_all(&logs[0], partition).await.len();
+            assert_eq!(seen, 2 * logs.len(), "births that lost the race are nothing to be read");
+        }
+        let again = open(&options).await;
+        assert_eq!(again.info(), logs[0].info());
     }
-    let seen = payloads(&logs[0], 0).await;
-    assert_eq!(seen, ["one", "two"].repeat(6), "births that lost the race are nothing to be read");
-    let again = open(&options).await;
-    assert_eq!(again.info(), logs[0].info());
 }
 
 /// The topic is deleted and made by hand. What was acknowledged is gone, so that nothing may go on as if nothing had been.
