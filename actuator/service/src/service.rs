@@ -135,10 +135,10 @@ impl Actuator {
     /// An action that is under way is left as it is: whoever takes the lease next goes on with it.
     ///
     /// # Errors
-    /// If the logs have to be opened again; if the leases cannot be given back at the end.
+    /// If the logs have to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), ActuatorError> {
         let clock = Arc::clone(&self.office.clock);
-        // A pause and a call that ends by its time-out fit into a lease.
+        // A pause fits into what a lease has left after the last renewal.
         let mut backoff = Backoff::new(200, 1_000);
         while !stop.is_cancelled() {
             let Some(passed) = stop.run_until_cancelled(self.step()).await else { break };
@@ -158,7 +158,10 @@ impl Actuator {
             };
             stop.run_until_cancelled(clock.sleep_ms(pause_ms)).await;
         }
-        Ok(self.holder.leave().await?)
+        if let Err(why) = self.holder.leave().await {
+            warn!(code = why.code(), %why, "the leases were not given back; they expire");
+        }
+        Ok(())
     }
 
     /// One pass: leases, decisions, requests, actions, what is to be told.
@@ -167,7 +170,7 @@ impl Actuator {
     /// What failed first. A job that fails does not keep the others from being dealt with; the next pass goes on from
     /// there.
     pub async fn step(&mut self) -> Result<StepReport, ActuatorError> {
-        let passed = self.pass().await;
+        let passed = self.lead().await;
         if passed.as_ref().is_err_and(ActuatorError::is_fenced) {
             self.holder.hurry();
             self.stand_by();
@@ -175,14 +178,18 @@ impl Actuator {
         passed
     }
 
-    async fn pass(&mut self) -> Result<StepReport, ActuatorError> {
+    async fn lead(&mut self) -> Result<StepReport, ActuatorError> {
         self.hold_clusters().await?;
-        let leads = self.holder.held().next().is_some();
-        let mut report = StepReport { leads, ..StepReport::default() };
-        if !report.leads {
+        if self.holder.held().next().is_none() {
             self.stand_by();
-            return Ok(report);
+            return Ok(StepReport::default());
         }
+        let (keeper, clock) = (self.holder.keeper(), Arc::clone(&self.office.clock));
+        keeper.during(clock.as_ref(), self.pass()).await
+    }
+
+    async fn pass(&mut self) -> Result<StepReport, ActuatorError> {
+        let mut report = StepReport { leads: true, ..StepReport::default() };
         self.office.listen().await?;
         // Without new decisions, what is under way goes on all the same.
         let read = self.inbox.read(&mut self.office, &self.holder).await;
@@ -190,8 +197,8 @@ impl Actuator {
         report.answered = self.requests.answer(&self.office, &self.holder).await?;
         let (looked, failed) = self.carry_on().await?;
         report.looked = looked;
-        let until_ms = self.holder.trusted_until_ms();
         for publisher in self.publishers.values_mut() {
+            let until_ms = self.holder.trusted_until_ms();
             report.published += publisher.publish(self.office.clock.as_ref(), until_ms).await?;
         }
         read?;

@@ -14,6 +14,9 @@ use crate::tally::Tally;
 
 /// Version of the shard's serialised form.
 pub const STATE_FORMAT: u32 = 1;
+/// Lives of one producer that are remembered, by the names `PRODUCER#EPOCH`. All that an older one has sent has arrived: each life
+/// lasts for a lease at least.
+pub const LIVES: usize = 16;
 
 /// The jobs of one partition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -59,7 +62,9 @@ impl Shard {
             return refused("duplicate", format!("record {sequence} of {producer} came again"));
         }
         self.applied.entry(producer.clone()).or_default().add(sequence);
-        self.sequences.insert(producer, sequence);
+        if self.sequences.insert(producer.clone(), sequence).is_none() {
+            self.forget_lives_before(&producer);
+        }
         let key: JobKey = match job.parse() {
             Ok(key) => key,
             Err(why) => return refused("bad_key", format!("{why}")),
@@ -93,7 +98,21 @@ impl Shard {
         }
     }
 
-    /// What was taken in of every producer, to be compared with what the log holds.
+    /// Forgets the oldest lives of a producer of which a new one has begun.
+    fn forget_lives_before(&mut self, producer: &str) {
+        let Some((name, _)) = producer.rsplit_once('#') else { return };
+        let epoch = |life: &String| life.strip_prefix(name)?.strip_prefix('#')?.parse::<u64>().ok();
+        let mut epochs: Vec<u64> = self.sequences.keys().filter_map(epoch).collect();
+        epochs.sort_unstable();
+        let too_many = epochs.len().saturating_sub(LIVES);
+        for epoch in epochs.into_iter().take(too_many) {
+            let life = format!("{name}#{epoch}");
+            self.sequences.remove(&life);
+            self.applied.remove(&life);
+        }
+    }
+
+    /// What was taken in of every producer, of its last [`LIVES`] lives, to be compared with what the log holds.
     #[must_use]
     pub fn applied(&self) -> &BTreeMap<String, Tally> {
         &self.applied
@@ -118,5 +137,30 @@ impl Shard {
     /// Says where the bytes are not a shard.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take_in(shard: &mut Shard, producer: &str, sequence: u64) -> Folded {
+        let (producer, job) = (producer.to_owned(), "c/default/job".to_owned());
+        shard.fold(Record { producer, sequence, time_ms: 0, job, body: Some(Body::OutcomeJson(Vec::new())) })
+    }
+
+    #[test]
+    fn only_the_last_lives_of_a_producer_are_remembered() {
+        let mut shard = Shard::default();
+        for producer in ["ingest/c", "ingest/other#1", "ingest/c#x"] {
+            take_in(&mut shard, producer, 1);
+        }
+        for epoch in 0..=LIVES {
+            take_in(&mut shard, &format!("ingest/c#{epoch}"), 5);
+        }
+        assert_eq!(shard.applied().len(), 3 + LIVES);
+        assert!(!shard.applied().contains_key("ingest/c#0"));
+        let again = take_in(&mut shard, "ingest/c#1", 5);
+        assert!(matches!(&again, Folded::Refused(refusal) if refusal.word == "duplicate"), "{again:?}");
     }
 }

@@ -19,7 +19,7 @@ pub enum AnalyzerError {
     Publish(#[from] PublishError),
     /// Committed state cannot be read.
     #[error(
-        "the state of {shard} in the control database cannot be read: {why}; \
+        "WR0501: the state of {shard} in the control database cannot be read: {why}; \
          remove that row of the table checkpoints to start from the log's head instead"
     )]
     State {
@@ -29,7 +29,7 @@ pub enum AnalyzerError {
         why: String,
     },
     /// State of a newer version.
-    #[error("the state of {shard} has format {found}, this version reads format {known}: update this service")]
+    #[error("WR0502: the state of {shard} has format {found}, this version reads format {known}: update this service")]
     NewerState {
         /// Which shard.
         shard: String,
@@ -39,7 +39,7 @@ pub enum AnalyzerError {
         known: u32,
     },
     /// Something could not be written as JSON or protobuf.
-    #[error("cannot encode {what}: {why}")]
+    #[error("WR0503: cannot encode {what}: {why}; this is an error of Weir: report it")]
     Encode {
         /// What.
         what: &'static str,

@@ -11,7 +11,9 @@
 mod control;
 mod error;
 mod partition;
+mod parts;
 mod service;
 
 pub use error::AnalyzerError;
-pub use service::{Analyzer, Options, Parts, StepReport};
+pub use parts::{Options, Parts};
+pub use service::{Analyzer, StepReport};

@@ -7,7 +7,7 @@ use metrics::{Gauge, counter, gauge};
 use tracing::{debug, error, warn};
 use weir_engine::{Context, Folded, Judged, STATE_FORMAT, Shard};
 use weir_outbox::{Logs, Publisher, after_gap};
-use weir_runtime::telemetry;
+use weir_runtime::{Clock, telemetry};
 use weir_schemas::decision::Verdict;
 use weir_schemas::event::CloudEvent;
 use weir_schemas::identity::{JobKey, RunId};
@@ -214,6 +214,13 @@ impl Partition {
         }
         self.commit(logs, now_ms).await?;
         Ok(true)
+    }
+
+    /// Commits and publishes what is left, for whoever has the partition next.
+    pub async fn put_in_order(mut self, logs: &Logs, clock: &dyn Clock, until_ms: i64) -> Result<(), AnalyzerError> {
+        self.commit_if_due(logs, clock.now_ms(), 0).await?;
+        self.publisher.publish(clock, until_ms).await?;
+        Ok(())
     }
 
     /// Commits state, position, decisions and outbox in one transaction.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use metrics::gauge;
-use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use weir_outbox::Logs;
 use weir_placement::{Holder, Item, Member};
 use weir_runtime::{Backoff, Clock, Pulse, telemetry};
@@ -17,44 +18,14 @@ use weir_streams::partition_of;
 use crate::AnalyzerError;
 use crate::control;
 use crate::partition::{Partition, shard_name};
+use crate::parts::{Options, Parts};
 
 /// Records about what people said that a lease has numbers for: 2 to the power of this. Epochs are milliseconds since 1970.
 const CONTROL_BITS: u32 = 20;
-
-/// The analyzer's section of the configuration.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Options {
-    /// Longest time between commits of state while nothing is to be told, in milliseconds.
-    pub commit_every_ms: i64,
-    /// How long to wait before looking again when nothing has come, in milliseconds.
-    pub poll_ms: i64,
-    /// Records that are read from a partition at once.
-    pub batch_records: usize,
-}
-
-impl Options {
-    /// Everything that is wrong with the options, one sentence each; empty when they are sound.
-    #[must_use]
-    pub fn problems(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for (name, value) in [("commit_every_ms", self.commit_every_ms), ("poll_ms", self.poll_ms)] {
-            if value < 1 {
-                found.push(format!("{name} = {value} must be at least 1"));
-            }
-        }
-        if self.batch_records == 0 {
-            found.push("batch_records = 0 must be at least 1".into());
-        }
-        found
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { commit_every_ms: 5_000, poll_ms: 100, batch_records: 256 }
-    }
-}
+/// How long everything may take that is put in order at a stop.
+const ORDER: Duration = Duration::from_secs(2);
+/// After how long a partition is tried again whose state cannot be read, in milliseconds.
+const TRY_AGAIN_MS: i64 = 10_000;
 
 /// What a pass did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,24 +34,6 @@ pub struct StepReport {
     pub records: u64,
     /// Rows that were published.
     pub published: u64,
-}
-
-/// What the analyzer is put together from.
-pub struct Parts {
-    /// The control database.
-    pub store: Store,
-    /// The logs.
-    pub logs: Logs,
-    /// The time.
-    pub clock: Arc<dyn Clock>,
-    /// Policies and modes of the configuration.
-    pub book: PolicyBook,
-    /// Names this process and no other, also none after a restart.
-    pub owner: String,
-    /// Tags that this instance carries.
-    pub tags: Vec<String>,
-    /// Where it says how it is.
-    pub pulse: Pulse,
 }
 
 /// What failed in a pass: the first failure, but that logs have to be opened again counts more.
@@ -112,6 +65,9 @@ pub struct Analyzer {
     pulse: Pulse,
     holder: Holder,
     partitions: Vec<Partition>,
+    /// Partitions whose state cannot be read, by lease: why, and when they are tried again by the monotonic clock.
+    left_alone: BTreeMap<String, (AnalyzerError, i64)>,
+    stop: CancellationToken,
     /// The revision of what people said that was handed on last.
     heard: Option<u64>,
     /// Jobs that were known then.
@@ -137,6 +93,8 @@ impl Analyzer {
             pulse,
             holder,
             partitions,
+            left_alone: BTreeMap::new(),
+            stop: CancellationToken::new(),
             heard: None,
             jobs: 0,
             control_sequences: BTreeMap::new(),
@@ -146,20 +104,22 @@ impl Analyzer {
     /// Goes on until it is told to stop; then it commits once more. A pass that fails is tried again, later and later.
     ///
     /// # Errors
-    /// Only what trying again cannot mend: committed state that cannot be read, a log that has to be opened again.
+    /// Only what trying again cannot mend: state of a newer version, a log that has to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), AnalyzerError> {
-        // A pause and a call that ends by its time-out fit into a lease.
+        self.stop = stop.clone();
+        // A pause fits into what a lease has left after the last renewal.
         let mut backoff = Backoff::new(200, 1_000);
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(report) => {
                     backoff.succeeded();
-                    self.pulse.well();
+                    match self.left_alone.values().next() {
+                        Some((why, _)) => self.pulse.failed(why),
+                        None => self.pulse.well(),
+                    }
                     if report == StepReport::default() { self.options.poll_ms } else { 1 }
                 }
-                Err(hopeless @ (AnalyzerError::State { .. } | AnalyzerError::NewerState { .. })) => {
-                    return Err(hopeless);
-                }
+                Err(hopeless @ AnalyzerError::NewerState { .. }) => return Err(hopeless),
                 Err(why) if why.needs_reopening() => return Err(why),
                 Err(why) => {
                     if why.is_fenced() {
@@ -174,23 +134,33 @@ impl Analyzer {
             let clock = Arc::clone(&self.clock);
             stop.run_until_cancelled(clock.sleep_ms(pause_ms)).await;
         }
-        self.finish().await
-    }
-
-    /// Commits what is not committed, publishes it, and gives the leases back.
-    async fn finish(&mut self) -> Result<(), AnalyzerError> {
-        for partition in std::mem::take(&mut self.partitions) {
-            self.put_in_order(partition).await?;
-        }
-        Ok(self.holder.leave().await?)
-    }
-
-    /// Commits and publishes what a partition has left.
-    async fn put_in_order(&mut self, mut partition: Partition) -> Result<(), AnalyzerError> {
-        let now_ms = self.clock.now_ms();
-        partition.commit_if_due(&self.logs, now_ms, 0).await?;
-        partition.publisher.publish(self.clock.as_ref(), self.holder.trusted_until_ms()).await?;
+        self.finish().await;
         Ok(())
+    }
+
+    /// Commits what is not committed, publishes it, and gives the leases back. What fails or takes too long is left to whoever
+    /// has the leases next.
+    async fn finish(&mut self) {
+        let partitions = std::mem::take(&mut self.partitions);
+        match tokio::time::timeout(ORDER, self.put_in_order(partitions)).await {
+            Ok(done) => {
+                for why in done.into_iter().filter_map(Result::err) {
+                    warn!(code = why.code(), %why, "a partition was not put in order; the next analyzer goes on from its last commit");
+                }
+            }
+            Err(_) => {
+                warn!("the partitions were not put in order in time; the next analyzer goes on from what is committed")
+            }
+        }
+        if let Err(why) = self.holder.leave().await {
+            warn!(code = why.code(), %why, "the leases were not given back; they expire");
+        }
+    }
+
+    /// Commits and publishes what partitions have left that are another's from here on.
+    async fn put_in_order(&mut self, partitions: Vec<Partition>) -> Vec<Result<(), AnalyzerError>> {
+        let (logs, clock, until_ms) = (&self.logs, self.clock.as_ref(), self.holder.trusted_until_ms());
+        join_all(partitions.into_iter().map(|partition| partition.put_in_order(logs, clock, until_ms))).await
     }
 
     /// One pass over all partitions. One that fails does not keep the others from going on.
@@ -198,11 +168,34 @@ impl Analyzer {
     /// # Errors
     /// What failed first. The next pass goes on from there; nothing is lost.
     pub async fn step(&mut self) -> Result<StepReport, AnalyzerError> {
-        self.hold_partitions().await?;
+        self.see_to_leases().await?;
+        let (keeper, clock) = (self.holder.keeper(), Arc::clone(&self.clock));
+        let stop = self.stop.clone();
+        let passed = stop.run_until_cancelled(keeper.during(clock.as_ref(), self.pass())).await;
+        self.release_surplus().await?;
+        passed.unwrap_or_else(|| Ok(StepReport::default()))
+    }
+
+    /// Renews the leases where that is due, and takes those that are this instance's.
+    async fn see_to_leases(&mut self) -> Result<(), AnalyzerError> {
+        let now_ms = self.clock.monotonic_ms();
+        if self.holder.is_due(now_ms) {
+            let items = self.items().await?;
+            self.holder.turn(&items, now_ms).await?;
+            self.let_go_of_what_was_lost();
+        }
+        Ok(())
+    }
+
+    async fn pass(&mut self) -> Result<StepReport, AnalyzerError> {
         let (mut report, mut failed) = (StepReport::default(), Failed::default());
-        for partition in &mut self.partitions {
-            let read = partition.read(&self.logs, self.options.batch_records).await;
+        self.hold_partitions(&mut failed).await;
+        // All at once: a log that does not answer costs one time-out, and not one for each partition.
+        let reads = self.partitions.iter_mut().map(|it| it.read(&self.logs, self.options.batch_records));
+        for read in join_all(reads).await {
             report.records += failed.note(read).unwrap_or(0);
+        }
+        for partition in &mut self.partitions {
             partition.show_age(self.clock.now_ms());
             if std::mem::take(&mut partition.had_gap) {
                 self.heard = None;
@@ -210,15 +203,8 @@ impl Analyzer {
         }
         let heard = self.hear_people().await;
         failed.note(heard);
-        let until_ms = self.holder.trusted_until_ms();
-        let clock = Arc::clone(&self.clock);
-        for partition in self.partitions.iter_mut().filter(|partition| !partition.broken) {
-            let every_ms = self.options.commit_every_ms;
-            let committed = failed.note(partition.commit_if_due(&self.logs, clock.now_ms(), every_ms).await);
-            if committed == Some(true) || (committed.is_some() && report.records == 0) {
-                let published = partition.publisher.publish(clock.as_ref(), until_ms).await;
-                report.published += failed.note(published.map_err(AnalyzerError::from)).unwrap_or(0);
-            }
+        for published in self.hand_on(report.records == 0).await {
+            report.published += failed.note(published).unwrap_or(0);
         }
         if self.partitions.iter().any(|partition| partition.broken) {
             self.partitions.retain(|partition| !partition.broken);
@@ -227,25 +213,65 @@ impl Analyzer {
         failed.0.map_or(Ok(report), Err)
     }
 
-    /// Renews the leases where that is due, takes the partitions that are this instance's, and gives up those that are not.
-    async fn hold_partitions(&mut self) -> Result<(), AnalyzerError> {
-        let now_ms = self.clock.monotonic_ms();
-        if !self.holder.is_due(now_ms) {
-            return Ok(());
-        }
-        let items = self.items().await?;
-        self.holder.turn(&items, now_ms).await?;
-        self.let_go_of_what_was_lost();
-        for name in self.holder.surplus() {
-            let index = self.partitions.iter().position(|it| it.lease.name == name);
-            if let Some(index) = index {
-                let partition = self.partitions.swap_remove(index);
-                self.put_in_order(partition).await?;
+    /// Commits what is due, and publishes what waits where something was committed, or nothing is to be read. All partitions at
+    /// once, as they are read.
+    async fn hand_on(&mut self, idle: bool) -> Vec<Result<u64, AnalyzerError>> {
+        let (logs, clock, holder) = (&self.logs, self.clock.as_ref(), &self.holder);
+        let every_ms = self.options.commit_every_ms;
+        let sound = self.partitions.iter_mut().filter(|partition| !partition.broken);
+        let each = sound.map(|partition| async move {
+            let committed = partition.commit_if_due(logs, clock.now_ms(), every_ms).await?;
+            if !committed && !idle {
+                return Ok(0);
             }
-            self.holder.release(&name).await?;
+            Ok(partition.publisher.publish(clock, holder.trusted_until_ms()).await?)
+        });
+        join_all(each).await
+    }
+
+    /// Puts in order what is to be another's, and opens the partitions of new leases.
+    async fn hold_partitions(&mut self, failed: &mut Failed) {
+        let surplus = self.holder.surplus();
+        let leaving = self.partitions.extract_if(.., |it| surplus.contains(&it.lease.name)).collect();
+        for left in self.put_in_order(leaving).await {
+            failed.note(left);
         }
-        for lease in self.gained() {
-            self.take(lease).await?;
+        let (store, logs, now_ms) = (&self.store, &self.logs, self.clock.now_ms());
+        let takes = self.gained().into_iter().map(|(number, lease)| async move {
+            let name = lease.name.clone();
+            (name, Partition::take(store, logs, number, lease, now_ms).await)
+        });
+        for (lease, taken) in join_all(takes.collect::<Vec<_>>()).await {
+            match taken {
+                Err(why @ AnalyzerError::State { .. }) => self.leave_alone(lease, why),
+                taken => self.add(failed.note(taken)),
+            }
+        }
+    }
+
+    fn add(&mut self, taken: Option<Partition>) {
+        let Some(partition) = taken else { return };
+        let (number, epoch, jobs) = (partition.number, partition.lease.epoch, partition.shard.jobs.len());
+        info!(partition = number, epoch, jobs, owner = self.owner, "took a partition");
+        self.left_alone.remove(&partition.lease.name);
+        self.partitions.push(partition);
+        self.partitions.sort_by_key(|partition| partition.number);
+        self.heard = None;
+    }
+
+    /// A state that cannot be read stops its own partition and nothing else. The lease is kept: another analyzer could not read
+    /// it either.
+    fn leave_alone(&mut self, lease: String, why: AnalyzerError) {
+        error!(lease, code = why.code(), %why, "the partition is left alone");
+        self.left_alone.insert(lease, (why, self.clock.monotonic_ms().saturating_add(TRY_AGAIN_MS)));
+    }
+
+    /// Gives up the leases of what is to be another's and is in order.
+    async fn release_surplus(&mut self) -> Result<(), AnalyzerError> {
+        for name in self.holder.surplus() {
+            if !self.partitions.iter().any(|it| it.lease.name == name) {
+                self.holder.release(&name).await?;
+            }
         }
         Ok(())
     }
@@ -253,26 +279,24 @@ impl Analyzer {
     /// A lease of another epoch was lost meanwhile: what was read under the old one is read again.
     fn let_go_of_what_was_lost(&mut self) {
         let holder = &self.holder;
-        self.partitions.retain(|it| holder.of(&it.lease.name).is_some_and(|lease| lease.epoch == it.lease.epoch));
+        let is_held = |name: &str, epoch: u64| holder.of(name).is_some_and(|lease| lease.epoch == epoch);
+        self.partitions.retain(|it| is_held(&it.lease.name, it.lease.epoch));
+        self.control_sequences.retain(|(name, epoch), _| is_held(name, *epoch));
+        self.left_alone.retain(|name, _| holder.of(name).is_some());
     }
 
-    /// Leases of partitions that are not open yet.
-    fn gained(&self) -> Vec<Lease> {
-        let missing = |lease: &&Lease| !self.partitions.iter().any(|it| it.lease.name == lease.name);
-        self.holder.held().filter(missing).cloned().collect()
-    }
-
-    async fn take(&mut self, lease: Lease) -> Result<(), AnalyzerError> {
-        let numbers = 0..self.logs.metrics.info().partitions;
-        let Some(number) = numbers.into_iter().find(|number| shard_name(*number) == lease.name) else { return Ok(()) };
-        let now_ms = self.clock.now_ms();
-        let partition = Partition::take(&self.store, &self.logs, number, lease, now_ms).await?;
-        let (epoch, jobs) = (partition.lease.epoch, partition.shard.jobs.len());
-        info!(partition = number, epoch, jobs, owner = self.owner, "took a partition");
-        self.partitions.push(partition);
-        self.partitions.sort_by_key(|partition| partition.number);
-        self.heard = None;
-        Ok(())
+    /// Partitions that are to be opened, with their leases.
+    fn gained(&self) -> Vec<(u32, Lease)> {
+        let (surplus, now_ms) = (self.holder.surplus(), self.clock.monotonic_ms());
+        let is_due = |name: &String| self.left_alone.get(name).is_none_or(|(_, at_ms)| now_ms >= *at_ms);
+        let is_open = |number: u32| self.partitions.iter().any(|it| it.number == number);
+        let lease = |number| {
+            let name = shard_name(number);
+            let wanted = !surplus.contains(&name) && is_due(&name) && !is_open(number);
+            let lease = self.holder.of(&name).filter(|_| wanted);
+            lease.map(|lease| (number, lease.clone()))
+        };
+        (0..self.logs.metrics.info().partitions).filter_map(lease).collect()
     }
 
     /// The partitions, each asking for the tags that any of its jobs asks for.

@@ -1,19 +1,22 @@
 //! The leases that one instance holds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tracing::{info, warn};
 use weir_store::{Instance, Lease, Store, StoreError};
 
 use crate::assign::{Item, assign};
+use crate::keeper::Keeper;
 
 /// How long an item is held, and an instance counts as alive, without being heard of, in milliseconds: a take-over is done within
 /// 15 s of a kill.
 pub const LEASE_MS: i64 = 9_000;
-/// Leases are renewed this often, in milliseconds: a pass that ends by the time-out of a log, with the pause after it, fits in.
-const RENEW_MS: i64 = 2_000;
+/// Leases are renewed this often, in milliseconds.
+pub(crate) const RENEW_MS: i64 = 2_000;
 /// What was begun this long after the last renewal is not done any more, in milliseconds: another may have taken over.
-const TRUST_MS: i64 = 6_000;
+pub(crate) const TRUST_MS: i64 = 6_000;
 
 /// Who an instance is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +35,17 @@ pub struct Holder {
     member: Member,
     held: BTreeMap<String, Lease>,
     surplus: BTreeSet<String>,
-    renewed_ms: Option<i64>,
+    turned_ms: Option<i64>,
+    /// Until when the leases can be relied on; moved on by a [`Keeper`] too.
+    trusted_until_ms: Arc<AtomicI64>,
 }
 
 impl Holder {
     /// Holds nothing yet.
     #[must_use]
     pub fn new(store: Store, member: Member) -> Self {
-        Self { store, member, held: BTreeMap::new(), surplus: BTreeSet::new(), renewed_ms: None }
+        let trusted_until_ms = Arc::new(AtomicI64::new(i64::MIN));
+        Self { store, member, held: BTreeMap::new(), surplus: BTreeSet::new(), turned_ms: None, trusted_until_ms }
     }
 
     /// Where that is due: says that this instance is alive, renews its leases, and takes what is assigned to it and free.
@@ -68,8 +74,16 @@ impl Holder {
                 self.held.insert(name, lease);
             }
         }
-        self.renewed_ms = Some(now_ms);
+        self.turned_ms = Some(now_ms);
+        self.trusted_until_ms.store(now_ms.saturating_add(TRUST_MS), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Renews what is held now, beside a pass that may last longer than a lease.
+    #[must_use]
+    pub fn keeper(&self) -> Keeper {
+        let held = self.held.values().cloned().collect();
+        Keeper::new(self.store.clone(), self.member.clone(), held, Arc::clone(&self.trusted_until_ms))
     }
 
     /// Renews what is held, and lets go of what is not any more.
@@ -123,20 +137,22 @@ impl Holder {
         while let Some(name) = self.held.keys().next().cloned() {
             self.release(&name).await?;
         }
-        self.renewed_ms = None;
+        self.hurry();
         self.store.remove_instance(self.member.role, &self.member.id).await?;
         Ok(())
     }
 
-    /// Something was refused since another has taken over: the next turn is due at once, and finds out what.
+    /// Something was refused since another has taken over: nothing is relied on before the next turn, which is due at once and
+    /// finds out what.
     pub fn hurry(&mut self) {
-        self.renewed_ms = None;
+        self.turned_ms = None;
+        self.trusted_until_ms.store(i64::MIN, Ordering::Relaxed);
     }
 
     /// Whether it is time for a [`Holder::turn`]. `now_ms` is monotonic.
     #[must_use]
     pub fn is_due(&self, now_ms: i64) -> bool {
-        self.renewed_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= RENEW_MS)
+        self.turned_ms.is_none_or(|at_ms| now_ms.saturating_sub(at_ms) >= RENEW_MS)
     }
 
     /// The lease of an item, if it is held.
@@ -153,7 +169,7 @@ impl Holder {
     /// Until when the leases can be relied on without asking, by the monotonic clock.
     #[must_use]
     pub fn trusted_until_ms(&self) -> i64 {
-        self.renewed_ms.unwrap_or(i64::MIN).saturating_add(TRUST_MS)
+        self.trusted_until_ms.load(Ordering::Relaxed)
     }
 }
 

@@ -6,10 +6,13 @@
 //! gives up what has become another's. Whoever stalls past its lease loses it, and what it does under the old epoch is refused.
 //!
 //! - [`assign`]: pure; balanced, faithful to who has an item now, and to the tags that an item asks for;
-//! - [`Holder`]: the leases of one instance.
+//! - [`Holder`]: the leases of one instance;
+//! - [`Keeper`]: renews them while a pass lasts.
 
 mod assign;
 mod holder;
+mod keeper;
 
 pub use assign::{Item, assign, cluster_tag};
 pub use holder::{Holder, LEASE_MS, Member};
+pub use keeper::Keeper;
