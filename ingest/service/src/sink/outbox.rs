@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use metrics::{counter, gauge};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use weir_runtime::{Backoff, Clock, Pulse, telemetry};
 use weir_schemas::num::float_len;
 use weir_schemas::records::Record;
 use weir_schemas::wire;
 
+use super::overflow::Overflow;
 use super::{RecordSink, SinkError};
 
 /// Records that are handed to the sink at once.
@@ -50,6 +51,7 @@ struct State {
     /// Of all records, those in flight included.
     bytes: usize,
     dropped: u64,
+    overflow: Overflow,
     /// Nothing will be added any more.
     closed: bool,
 }
@@ -62,8 +64,24 @@ impl Queue {
         done
     }
 
+    /// Counts the oldest records, which had to go. They may be many: only the first of an episode is told of.
+    fn overflowed(&self, records: usize) {
+        self.count_dropped(records, "spill_full");
+        if self.with(|state| state.overflow.count(number(records))) {
+            let most_bytes = self.most_bytes;
+            warn!(cluster = self.cluster, most_bytes, "no more can wait for the log: the oldest records are dropped");
+        }
+    }
+
+    /// Tells how much an episode of overflow has cost, if it is over.
+    fn tell_of_room(&self) {
+        if let Some(dropped) = self.with(|state| state.overflow.ends(state.bytes, self.most_bytes)) {
+            info!(cluster = self.cluster, dropped, "records find room again; so many were dropped");
+        }
+    }
+
     fn count_dropped(&self, records: usize, reason: &'static str) {
-        let records = u64::try_from(records).unwrap_or(u64::MAX);
+        let records = number(records);
         self.with(|state| state.dropped += records);
         counter!(telemetry::RECORDS_DROPPED, "cluster" => self.cluster.clone(), "reason" => reason).increment(records);
     }
@@ -98,7 +116,7 @@ impl Outbox {
             excess
         });
         if excess > 0 {
-            self.queue.count_dropped(excess, "spill_full");
+            self.queue.overflowed(excess);
         }
     }
 
@@ -228,7 +246,7 @@ impl Drain {
         for record in self.in_flight.iter().take(count) {
             debug!(producer = record.producer, sequence = record.sequence, "acknowledged");
         }
-        let records = u64::try_from(count).unwrap_or(u64::MAX);
+        let records = number(count);
         counter!(telemetry::RECORDS_ACKNOWLEDGED, "cluster" => self.queue.cluster.clone()).increment(records);
         self.forget(count);
     }
@@ -236,7 +254,12 @@ impl Drain {
     fn forget(&self, count: usize) {
         let bytes: usize = self.in_flight.iter().take(count).map(wire::size).sum();
         self.queue.with(|state| state.bytes = state.bytes.saturating_sub(bytes));
+        self.queue.tell_of_room();
     }
+}
+
+fn number(records: usize) -> u64 {
+    u64::try_from(records).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -290,11 +313,14 @@ mod tests {
         seen.lock().unwrap().full = true;
         push(&mut outbox, 1..6);
         assert_eq!(outbox.dropped(), 2, "the oldest");
+        let is_told = |outbox: &Outbox| outbox.queue.with(|state| !state.overflow.count(1));
+        assert!(is_told(&outbox), "the overflow goes on");
         assert!(block_on(outbox.flush()).is_err());
         seen.lock().unwrap().full = false;
         assert_eq!(block_on(outbox.flush()), Ok(3));
         assert_eq!(seen.lock().unwrap().taken, [3, 4, 5]);
         assert_eq!(block_on(outbox.flush()), Ok(0));
+        assert!(!is_told(&outbox), "it is over");
     }
 
     #[test]
