@@ -46,6 +46,19 @@ async fn a_round_costs_v_plus_s_plus_3_calls_a_job_and_a_few_a_cluster() {
 }
 
 #[tokio::test]
+async fn jobs_are_shown_by_whoever_watches_them_and_by_nobody_else() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let _here = metrics::set_default_local_recorder(&recorder);
+    let are_shown = |jobs: u32| recorder.handle().render().contains(&format!("weir_jobs{{cluster=\"prod\"}} {jobs}\n"));
+    let sim = Sim::of_jobs(vec![Sim::job("a"), Sim::job("b")]);
+    let watch = sim.watch();
+    watch.pass(5_000).await;
+    assert!(are_shown(2));
+    watch.end().await;
+    assert!(are_shown(0), "another may have the cluster now");
+}
+
+#[tokio::test]
 async fn rounds_are_further_apart_than_flinks_refreshes_and_read_after_the_fetch() {
     let sim = Sim::of_jobs(vec![Sim::job("a")]);
     let watch = sim.watch();

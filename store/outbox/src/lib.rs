@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use metrics::{counter, gauge};
+use metrics::{Gauge, counter, gauge};
 use thiserror::Error;
 use weir_runtime::{Clock, telemetry};
 use weir_schemas::records::Record;
@@ -102,7 +102,7 @@ impl Publisher {
         let mut done = 0;
         loop {
             let rows = self.store.outbox(&self.owner, AT_ONCE).await?;
-            gauge!(telemetry::OUTBOX, "owner" => self.owner.clone()).set(weir_schemas::num::float_len(rows.len()));
+            self.shown().set(weir_schemas::num::float_len(rows.len()));
             let Some(last) = rows.last().map(|row| row.sequence) else { return Ok(done) };
             // The rows of a partition go out together, in their order; nothing depends on the order between partitions.
             let mut partitions: BTreeMap<(String, u32), Vec<Vec<u8>>> = BTreeMap::new();
@@ -119,6 +119,10 @@ impl Publisher {
             self.store.published(&self.owner, last).await?;
             done += u64::try_from(rows.len()).unwrap_or(u64::MAX);
         }
+    }
+
+    fn shown(&self) -> Gauge {
+        gauge!(telemetry::OUTBOX, "owner" => self.owner.clone())
     }
 
     async fn append(&mut self, to: (String, u32), payloads: &[Vec<u8>], now_ms: i64) -> Result<(), PublishError> {
@@ -156,6 +160,13 @@ impl Publisher {
     }
 }
 
+impl Drop for Publisher {
+    /// Whoever publishes for the owner now shows what waits: a sum over all processes counts each row once.
+    fn drop(&mut self) {
+        self.shown().set(0.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,19 +179,17 @@ mod tests {
         reader.read(100, Duration::ZERO).await.unwrap().into_iter().map(|record| record.payload).collect()
     }
 
-    #[tokio::test]
-    async fn rows_reach_their_logs_once_and_in_order() {
+    /// A folder with a database, and logs of two partitions.
+    async fn place() -> (tempfile::TempDir, Store, Logs) {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
         let log =
             || Arc::new(MemoryLog::new(MemoryOptions { partitions: 2, ..MemoryOptions::default() })) as Arc<dyn Log>;
-        let logs = Logs { metrics: log(), events: log() };
-        let outbox = vec![
-            logs.event("analyzer", "c/n/j", b"first".to_vec()),
-            logs.event("analyzer", "c/n/j", b"second".to_vec()),
-            logs.outcome("analyzer", "c/n/j", b"{}".to_vec()),
-        ];
-        let (events_at, metrics_at) = (outbox[0].partition, outbox[2].partition);
+        (folder, store, Logs { metrics: log(), events: log() })
+    }
+
+    /// Leaves rows in the outbox.
+    async fn commit(store: &Store, outbox: Vec<OutboxWrite>) {
         let commit = Commit {
             shard: "s".into(),
             epoch: 1,
@@ -193,6 +202,18 @@ mod tests {
             now_ms: 1,
         };
         store.commit(&commit).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn rows_reach_their_logs_once_and_in_order() {
+        let (_folder, store, logs) = place().await;
+        let outbox = vec![
+            logs.event("analyzer", "c/n/j", b"first".to_vec()),
+            logs.event("analyzer", "c/n/j", b"second".to_vec()),
+            logs.outcome("analyzer", "c/n/j", b"{}".to_vec()),
+        ];
+        let (events_at, metrics_at) = (outbox[0].partition, outbox[2].partition);
+        commit(&store, outbox).await;
         let clock = weir_runtime::RealClock::new();
         let mut publisher = Publisher::new(store, "analyzer", logs.clone());
         assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
@@ -201,5 +222,23 @@ mod tests {
         assert_eq!(read(&logs.events, events_at).await, [b"first".to_vec(), b"second".to_vec()]);
         let told = wire::decode(&read(&logs.metrics, metrics_at).await[0]).unwrap();
         assert_eq!((told.producer.as_str(), told.body), ("analyzer", Some(Body::OutcomeJson(b"{}".to_vec()))));
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_shown_until_somebody_else_may_publish_it() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let _here = metrics::set_default_local_recorder(&recorder);
+        let are_shown = |rows: u32| {
+            recorder.handle().render().contains(&format!("weir_outbox_records{{owner=\"analyzer\"}} {rows}\n"))
+        };
+        let (_folder, store, logs) = place().await;
+        let first = logs.event("analyzer", "c/n/j", b"first".to_vec());
+        commit(&store, vec![first]).await;
+        let clock = weir_runtime::RealClock::new();
+        let mut publisher = Publisher::new(store, "analyzer", logs);
+        assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
+        assert!(are_shown(1));
+        drop(publisher);
+        assert!(are_shown(0));
     }
 }

@@ -6,7 +6,7 @@ mod reading;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use metrics::{counter, gauge};
+use metrics::{Gauge, counter, gauge};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -143,8 +143,12 @@ impl Collector {
         self.flush(&mut report).await;
         report.watched = self.jobs.len();
         report.dropped = self.outbox.dropped();
-        gauge!(telemetry::JOBS, "cluster" => self.spec.name.clone()).set(weir_schemas::num::float_len(report.watched));
+        self.shown_jobs().set(weir_schemas::num::float_len(report.watched));
         report
+    }
+
+    fn shown_jobs(&self) -> Gauge {
+        gauge!(telemetry::JOBS, "cluster" => self.spec.name.clone())
     }
 
     async fn look_and_read(&mut self, report: &mut RoundReport) -> Result<(), FlinkError> {
@@ -276,5 +280,12 @@ impl Collector {
                 self.sink_once.failed(&self.spec.name, &why.why, &format!("records cannot be written: {why}"));
             }
         }
+    }
+}
+
+impl Drop for Collector {
+    /// Whoever has the cluster now shows its jobs: a sum over all processes counts each once.
+    fn drop(&mut self) {
+        self.shown_jobs().set(0.0);
     }
 }

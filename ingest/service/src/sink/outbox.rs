@@ -56,6 +56,14 @@ struct State {
     closed: bool,
 }
 
+impl State {
+    /// Keeps nothing any more, and says how many records waited.
+    fn give_up(&mut self) -> usize {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting).len()
+    }
+}
+
 impl Queue {
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,6 +92,13 @@ impl Queue {
         let records = number(records);
         self.with(|state| state.dropped += records);
         counter!(telemetry::RECORDS_DROPPED, "cluster" => self.cluster.clone(), "reason" => reason).increment(records);
+    }
+}
+
+impl Drop for Queue {
+    /// Whatever was left is not here any more; another process may have the cluster now.
+    fn drop(&mut self) {
+        self.with(State::give_up);
     }
 }
 
@@ -185,7 +200,7 @@ impl Drain {
             ended = done => ended,
             () = late => Ok(()),
         };
-        let left = self.in_flight.len() + self.queue.with(|state| std::mem::take(&mut state.waiting).len());
+        let left = self.in_flight.len() + self.queue.with(State::give_up);
         if left > 0 {
             let reason = if ended.is_err() { "log_lost" } else { "stopped" };
             warn!(cluster = self.queue.cluster, left, reason, "records are dropped");
@@ -267,6 +282,7 @@ mod tests {
     use super::*;
     use futures::executor::block_on;
     use futures::future::BoxFuture;
+    use metrics_exporter_prometheus::PrometheusBuilder;
 
     #[derive(Default)]
     struct Seen {
@@ -354,6 +370,27 @@ mod tests {
         assert_eq!(u64::try_from(taken.len()).unwrap() + dropped, 1_000);
         assert_eq!(taken.last(), Some(&1_000), "the newest are kept");
         assert!(taken.is_sorted());
+    }
+
+    #[test]
+    fn nothing_waits_any_more_where_a_collector_was() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let is_empty = || recorder.handle().render().contains("weir_ingest_spill_bytes{cluster=\"c\"} 0\n");
+        metrics::with_local_recorder(&recorder, || {
+            let (mut outbox, seen) = outbox(100_000);
+            let drain = outbox.in_background().unwrap();
+            seen.lock().unwrap().lost = true;
+            push(&mut outbox, 0..3);
+            assert!(!is_empty());
+            let clock: Arc<dyn Clock> = Arc::new(weir_runtime::RealClock::new());
+            let pulse = weir_runtime::Health::unwatched().service("drain");
+            assert!(block_on(drain.run(clock, pulse, CancellationToken::new())).is_err());
+            assert!(is_empty(), "all is given up");
+            push(&mut outbox, 3..4);
+            assert!(!is_empty());
+            drop(outbox);
+            assert!(is_empty(), "nobody is left to whom it could be handed");
+        });
     }
 
     #[tokio::test]
