@@ -99,10 +99,16 @@ impl Publisher {
     /// The first failure; what waits is tried again by the next call.
     pub async fn publish(&mut self, clock: &dyn Clock, until_ms: i64) -> Result<u64, PublishError> {
         let now_ms = clock.now_ms();
-        let mut done = 0;
+        let (mut done, mut counted) = (0, None);
         loop {
             let rows = self.store.outbox(&self.owner, AT_ONCE).await?;
-            self.shown().set(weir_schemas::num::float_len(rows.len()));
+            let read = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+            if read >= u64::from(AT_ONCE) && counted.is_none() {
+                // There may be many more. They are counted once: it takes longer the more there are.
+                counted = Some(done + self.store.outbox_len(&self.owner).await?);
+            }
+            let waiting = counted.map_or(read, |all| all.saturating_sub(done).max(read));
+            self.shown().set(weir_schemas::num::float(waiting));
             let Some(last) = rows.last().map(|row| row.sequence) else { return Ok(done) };
             // The rows of a partition go out together, in their order; nothing depends on the order between partitions.
             let mut partitions: BTreeMap<(String, u32), Vec<Vec<u8>>> = BTreeMap::new();
@@ -117,7 +123,7 @@ impl Publisher {
                 self.append(to, &payloads, now_ms).await?;
             }
             self.store.published(&self.owner, last).await?;
-            done += u64::try_from(rows.len()).unwrap_or(u64::MAX);
+            done += read;
         }
     }
 
@@ -232,10 +238,14 @@ mod tests {
             recorder.handle().render().contains(&format!("weir_outbox_records{{owner=\"analyzer\"}} {rows}\n"))
         };
         let (_folder, store, logs) = place().await;
-        let first = logs.event("analyzer", "c/n/j", b"first".to_vec());
-        commit(&store, vec![first]).await;
+        commit(&store, vec![logs.event("analyzer", "c/n/j", b"event".to_vec()); 300]).await;
         let clock = weir_runtime::RealClock::new();
-        let mut publisher = Publisher::new(store, "analyzer", logs);
+        let mut publisher = Publisher::new(store.clone(), "analyzer", logs.clone());
+        assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
+        assert!(are_shown(300), "also those that are not read at once");
+        assert_eq!(publisher.publish(&clock, i64::MAX).await.unwrap(), 300);
+        assert!(are_shown(0));
+        commit(&store, vec![logs.event("analyzer", "c/n/j", b"last".to_vec())]).await;
         assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
         assert!(are_shown(1));
         drop(publisher);
