@@ -18,6 +18,7 @@ use weir_store::{Controls, Store};
 use crate::ActuatorError;
 use crate::carry::{Carried, Carrier};
 use crate::clusters;
+use crate::epochs::Epochs;
 use crate::inbox::Inbox;
 use crate::office::{Held, Office};
 use crate::requests::Requests;
@@ -115,8 +116,7 @@ impl Actuator {
         let items = clusters::items(&drivers.keys().map(wanted).collect());
         let tags = tags.into_iter().chain(drivers.keys().map(|name| cluster_tag(name))).collect();
         let holder = Holder::new(store.clone(), Member { role: "actuator", id: owner, tags });
-        let office =
-            Office { store, logs, clock, book, drivers, said: Controls::default(), newest_epochs: BTreeMap::new() };
+        let office = Office { store, logs, clock, book, drivers, said: Controls::default(), epochs: Epochs::default() };
         Self {
             options,
             holder,
