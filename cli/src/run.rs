@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weir_flink::{FlinkApi, FlinkClient, HttpApi, HttpOptionsError};
 use weir_ingest::{ClusterSpec, first_contact};
+use weir_outbox::{EVENTS, METRICS};
 use weir_runtime::{Backoff, Clock, Health, RealClock, Tasks, telemetry};
 
 use crate::assembly::{self, Data, DataError, Process, Reopen, Roles, Watched};
@@ -156,6 +157,7 @@ impl Life<'_> {
     /// One life after the other: another follows only if the logs have to be opened again.
     async fn lives(mut self, out: &mut dyn Write, stop: &CancellationToken) -> Result<(), CliError> {
         self.tell_of_limits();
+        self.show_zeros();
         loop {
             let Some(data) = self.open(stop).await? else { return Ok(()) };
             if self.id.is_empty() {
@@ -216,6 +218,14 @@ impl Life<'_> {
                 return Ok(None);
             }
         }
+    }
+
+    /// What alerts watch is there before anything is opened.
+    fn show_zeros(&self) {
+        let roles = self.service.roles();
+        let watched = self.clusters.iter().filter(|_| roles.ingest).map(|it| it.spec.name.as_str());
+        let reads = roles.analyzer || roles.actuator;
+        telemetry::show_zeros(&watched.collect::<Vec<_>>(), if reads { &[METRICS, EVENTS] } else { &[] });
     }
 
     /// Says which other processes this one can work with, where that is fewer than it may seem.
