@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weir_outbox::Logs;
 use weir_placement::{Holder, Item, Member};
-use weir_runtime::{Backoff, Clock, Pulse, telemetry};
+use weir_runtime::{Backoff, Clock, Pulse, seed_of, telemetry};
 use weir_schemas::control::PolicyBook;
 use weir_store::{Lease, Store};
 use weir_streams::partition_of;
@@ -149,7 +149,7 @@ impl Analyzer {
     /// Only what trying again cannot mend: committed state that cannot be read, a log that has to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), AnalyzerError> {
         // A pause and a call that ends by its time-out fit into a lease.
-        let mut backoff = Backoff::new(200, 1_000);
+        let mut backoff = Backoff::new(200, 1_000, seed_of(&self.owner));
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(report) => {

@@ -339,14 +339,18 @@ async fn a_cluster_that_is_away_is_asked_later_and_later_and_its_jobs_are_silent
     let reports = watch.pass(120_000).await;
     let pauses: Vec<i64> =
         reports.iter().filter(|report| report.failure.is_some()).map(|report| report.next_ms).collect();
-    assert_eq!(pauses[..6], [2_000, 4_000, 8_000, 16_000, 32_000, 60_000], "{pauses:?}");
+    // Each is drawn between half and all of its length, but for what is less than a round.
+    for (pause_ms, longest_ms) in pauses.iter().zip([2_000, 4_000, 8_000, 16_000, 32_000, 60_000]) {
+        assert!((longest_ms / 2..=longest_ms).contains(pause_ms), "{pauses:?}");
+    }
     assert!(sim.calls().len() < 20);
     let records = watch.records();
     let told = silences(&records);
     assert!(told.iter().all(|(_, silence)| silence.reason == "unreachable") && told.len() >= pauses.len());
-    assert_eq!(told.iter().filter(|(_, silence)| silence.period_ms == 16_000).count(), 1, "the pause is announced");
+    let announced = |pause_ms: &i64| told.iter().any(|(_, silence)| i64::from(silence.period_ms) == *pause_ms);
+    assert!(pauses.iter().all(announced), "{pauses:?}");
     sim.heal();
-    let reports = watch.pass(30_000).await;
+    let reports = watch.pass(90_000).await;
     assert_eq!(reports.last().unwrap().next_ms, 1_050);
     assert!(batches_of(&watch.records(), "prod/default/a") > 3);
 }

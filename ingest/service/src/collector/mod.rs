@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use weir_flink::{FlinkClient, FlinkError};
-use weir_runtime::{Backoff, Clock, telemetry, within};
+use weir_runtime::{Backoff, Clock, seed_of, telemetry, within};
 use weir_schemas::identity::RunId;
 use weir_schemas::records::record::Body;
 use weir_schemas::records::{Record, Silence};
@@ -33,6 +33,13 @@ pub struct Producer {
     pub next_sequence: u64,
     /// Names this process among its restarts: its monotonic times can be compared with each other alone.
     pub session: String,
+}
+
+impl Producer {
+    /// The seed of its pauses after failures of something.
+    fn seed(&self, of: &str) -> u64 {
+        seed_of(&format!("{}/{}/{of}", self.session, self.name))
+    }
 }
 
 /// Watches one cluster: finds its jobs, samples them, writes what it read.
@@ -82,9 +89,9 @@ impl Collector {
         producer: Producer,
     ) -> Self {
         Self {
-            outbox: Outbox::new(&spec.name, sink, options.spill_bytes),
+            outbox: Outbox::new(&spec.name, sink, options.spill_bytes, producer.seed("log")),
             permits: Arc::new(Semaphore::new(options.concurrency.max(1))),
-            backoff: Backoff::new(2 * QUICKEST_MS, options.longest_pause_ms),
+            backoff: Backoff::new(2 * QUICKEST_MS, options.longest_pause_ms, producer.seed("cluster")),
             spec,
             options,
             clock,

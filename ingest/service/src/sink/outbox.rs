@@ -35,6 +35,7 @@ pub struct Drain {
     sink: Box<dyn RecordSink>,
     /// Taken out of the queue and not acknowledged yet.
     in_flight: Vec<Record>,
+    backoff: Backoff,
 }
 
 /// What the two share.
@@ -103,11 +104,12 @@ impl Drop for Queue {
 }
 
 impl Outbox {
-    /// Nothing waits yet. `most_bytes` is the most that may, before compression.
-    pub(crate) fn new(cluster: &str, sink: Box<dyn RecordSink>, most_bytes: usize) -> Self {
+    /// Nothing waits yet. `most_bytes` is the most that may, before compression; `seed` that of its pauses.
+    pub(crate) fn new(cluster: &str, sink: Box<dyn RecordSink>, most_bytes: usize, seed: u64) -> Self {
         let (state, changed) = (Mutex::default(), Notify::new());
         let queue = Arc::new(Queue { cluster: cluster.into(), most_bytes, state, changed });
-        let drain = Drain { queue: Arc::clone(&queue), sink, in_flight: Vec::new() };
+        let backoff = Backoff::new(100, 5_000, seed);
+        let drain = Drain { queue: Arc::clone(&queue), sink, in_flight: Vec::new(), backoff };
         Self { queue, drain: Some(drain) }
     }
 
@@ -166,12 +168,11 @@ impl Drain {
     /// # Errors
     /// If the log has to be opened again; what waited for it is counted as dropped.
     pub async fn run(mut self, clock: Arc<dyn Clock>, pulse: Pulse, stop: CancellationToken) -> Result<(), SinkError> {
-        let mut backoff = Backoff::new(100, 5_000);
         let done = async {
             loop {
                 match self.drain().await {
                     Ok(_) => {
-                        backoff.succeeded();
+                        self.backoff.succeeded();
                         pulse.well();
                         if self.queue.with(|state| state.closed && state.waiting.is_empty()) {
                             return Ok(());
@@ -185,7 +186,7 @@ impl Drain {
                     Err(why) if why.reopen => return Err(why),
                     Err(why) => {
                         pulse.failed(&why);
-                        let pause_ms = backoff.failed();
+                        let pause_ms = self.backoff.failed();
                         warn!(cluster = self.queue.cluster, %why, pause_ms, "records wait for the log");
                         clock.sleep_ms(pause_ms).await;
                     }
@@ -312,7 +313,7 @@ mod tests {
 
     fn outbox(most_bytes: usize) -> (Outbox, Arc<Mutex<Seen>>) {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        (Outbox::new("c", Box::new(Moody(Arc::clone(&seen))), most_bytes), seen)
+        (Outbox::new("c", Box::new(Moody(Arc::clone(&seen))), most_bytes, 7), seen)
     }
 
     fn record(sequence: u64) -> Record {
