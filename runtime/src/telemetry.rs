@@ -43,6 +43,11 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (JOBS, false, "Jobs that are watched, by cluster"),
     (STATE_AGE, false, "Seconds between the newest record that was folded into state and now, by partition"),
     (OUTBOX, false, "Records that wait in the control database to be published, by owner"),
+    (
+        OUTBOX_REFUSED,
+        true,
+        "Records that were too large to be published, and are in the control database alone, by log",
+    ),
     (FROZEN, false, "1 while everything is frozen, else 0"),
 ];
 
@@ -86,6 +91,8 @@ pub const JOBS: &str = "weir_jobs";
 pub const STATE_AGE: &str = "weir_analyzer_state_age_seconds";
 /// Records that wait to be published.
 pub const OUTBOX: &str = "weir_outbox_records";
+/// Records that were too large to be published.
+pub const OUTBOX_REFUSED: &str = "weir_outbox_refused_total";
 /// Whether everything is frozen.
 pub const FROZEN: &str = "weir_frozen";
 
@@ -104,6 +111,7 @@ const ALERTED: &[(&str, Of, &[&str])] = &[
     (LOG_BYTES_LOST, Of::Log, &["torn", "corrupt", "truncated"]),
     (LOG_RECORDS_LOST, Of::Log, &["truncated", "corrupt"]),
     (RECORDS_REFUSED, Of::Readers, REFUSALS),
+    (OUTBOX_REFUSED, Of::Log, &[]),
     (LOG_REOPENED, Of::Everybody, &[]),
 ];
 const REFUSALS: &[&str] = &[
