@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 use weir_flink::{FlinkApi, FlinkClient, HttpApi, HttpOptionsError};
 use weir_ingest::{ClusterSpec, first_contact};
-use weir_runtime::{Backoff, Clock, Health, RealClock, Tasks, telemetry};
+use weir_outbox::{EVENTS, METRICS};
+use weir_runtime::{Backoff, Clock, Health, RealClock, TaskFailure, Tasks, seed_of, telemetry};
 
 use crate::assembly::{self, Data, DataError, Process, Reopen, Roles, Watched};
 use crate::config::{Config, ConfigError};
@@ -131,7 +132,8 @@ pub async fn run(
     let health = Health::new(move || told.monotonic_ms());
     let mut tasks = Tasks::new(stop.clone());
     listen(config, service, &mut tasks, metrics, &health, &stop, out).await?;
-    let life = Life { config, service, clusters, clock, health, id: String::new() };
+    let pauses = Pauses::new(seed_of(&config.instance.id(clock.now_ms())));
+    let life = Life { config, service, clusters, clock, health, id: String::new(), pauses };
     let serving = async { tasks.join().await.map_err(|why| CliError::Failed(why.to_string())) };
     let living = async {
         let lived = life.lives(out, &stop).await;
@@ -150,12 +152,34 @@ struct Life<'a> {
     clock: Arc<dyn Clock>,
     health: Health,
     id: String,
+    pauses: Pauses,
+}
+
+/// How long a life of this length has to be for the next one to begin as if nothing had happened, in milliseconds.
+const LONG_LIFE_MS: i64 = 60_000;
+
+/// Pauses between lives: a log that is lost again and again is not opened without end, nor by all processes at once.
+struct Pauses(Backoff);
+
+impl Pauses {
+    fn new(seed: u64) -> Self {
+        Self(Backoff::new(500, 10_000, seed))
+    }
+
+    /// How long to wait after a life of this length.
+    fn after(&mut self, lived_ms: i64) -> i64 {
+        if lived_ms >= LONG_LIFE_MS {
+            self.0.succeeded();
+        }
+        self.0.failed()
+    }
 }
 
 impl Life<'_> {
     /// One life after the other: another follows only if the logs have to be opened again.
     async fn lives(mut self, out: &mut dyn Write, stop: &CancellationToken) -> Result<(), CliError> {
         self.tell_of_limits();
+        self.show_zeros();
         loop {
             let Some(data) = self.open(stop).await? else { return Ok(()) };
             if self.id.is_empty() {
@@ -181,6 +205,7 @@ impl Life<'_> {
             assembly::start(&mut tasks, &life, &process);
             drop(starting);
             info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
+            let began_ms = self.clock.monotonic_ms();
             let ended = tasks.join().await;
             data.store.close().await;
             match ended {
@@ -189,18 +214,28 @@ impl Life<'_> {
                     return Ok(());
                 }
                 Err(why) if reopen.is_asked() && !stop.is_cancelled() => {
-                    warn!(%why, "the logs are opened again");
-                    counter!(telemetry::LOG_REOPENED).increment(1);
+                    self.rest(&why, self.clock.monotonic_ms() - began_ms, stop).await;
                 }
                 Err(why) => return Err(CliError::Failed(why.to_string())),
             }
         }
     }
 
+    /// The pause between a life of so many milliseconds, which ended because of `why`, and the next one.
+    async fn rest(&mut self, why: &TaskFailure, lived_ms: i64, stop: &CancellationToken) {
+        let pulse = self.health.service("opening logs and database");
+        pulse.failed(why);
+        let pause_ms = self.pauses.after(lived_ms);
+        warn!(%why, pause_ms, "the logs are opened again");
+        counter!(telemetry::LOG_REOPENED).increment(1);
+        // If it is told to stop, whoever opens the logs sees it as well.
+        stop.run_until_cancelled(self.clock.sleep_ms(pause_ms)).await;
+    }
+
     /// Opens everything; servers that are not there are waited for. `None`: it is told to stop.
     async fn open(&self, stop: &CancellationToken) -> Result<Option<Data>, CliError> {
         let pulse = self.health.service("opening logs and database");
-        let mut backoff = Backoff::new(500, 10_000);
+        let mut backoff = Backoff::new(500, 10_000, seed_of(&self.config.instance.id(self.clock.now_ms())));
         loop {
             let opened = stop.run_until_cancelled(Data::open(self.config, self.clock.now_ms())).await;
             let why: DataError = match opened {
@@ -216,6 +251,14 @@ impl Life<'_> {
                 return Ok(None);
             }
         }
+    }
+
+    /// What alerts watch is there before anything is opened.
+    fn show_zeros(&self) {
+        let roles = self.service.roles();
+        let watched = self.clusters.iter().filter(|_| roles.ingest).map(|it| it.spec.name.as_str());
+        let reads = roles.analyzer || roles.actuator;
+        telemetry::show_zeros(&watched.collect::<Vec<_>>(), if reads { &[METRICS, EVENTS] } else { &[] });
     }
 
     /// Says which other processes this one can work with, where that is fewer than it may seem.
@@ -289,4 +332,18 @@ fn clusters(config: &Config) -> Result<Vec<Watched>, CliError> {
         Ok(Watched { spec, api, tags: cluster.tags.clone() })
     };
     config.clusters.iter().map(watched).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_lost_again_and_again_is_opened_later_and_later() {
+        let mut pauses = Pauses::new(7);
+        let of_short: Vec<i64> = (0..10).map(|_| pauses.after(LONG_LIFE_MS - 1)).collect();
+        assert!(of_short.iter().all(|pause_ms| *pause_ms >= 250), "{of_short:?}");
+        assert!(of_short[9] >= 5_000, "{of_short:?}");
+        assert!(pauses.after(LONG_LIFE_MS) <= 500, "it was well for long");
+    }
 }

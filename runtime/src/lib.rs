@@ -14,7 +14,7 @@ mod tasks;
 pub mod telemetry;
 mod virtual_clock;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, seed_of};
 pub use clock::{Clock, Elapsed, RealClock, within};
 pub use health::{Health, Pulse};
 pub use tasks::{TaskFailure, Tasks};

@@ -1,6 +1,6 @@
 //! Metrics of Weir itself: every name with its help text, and the page that shows them.
 
-use metrics::{describe_counter, describe_gauge};
+use metrics::{Label, counter, describe_counter, describe_gauge};
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 
 /// Every metric that Weir shows: name, whether it is a counter (else a gauge), help text.
@@ -17,12 +17,20 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (SILENCES, true, "Rounds in which nothing came of a job, by cluster and reason"),
     (INPUT_PROBLEMS, true, "Answers or values of Flink that were refused, by cluster and reason"),
     (RECORDS_FOLDED, true, "Records of the metrics stream that were folded into state"),
-    (RECORDS_REFUSED, true, "Records of the logs that were refused, by reason (duplicate is harmless)"),
+    (
+        RECORDS_REFUSED,
+        true,
+        "Records of the logs that were refused, by reason (undecodable, undecodable_event, bad_key, bad_body, incomplete_round, reordered, repeated, duplicate; the last is harmless)",
+    ),
     (DECISIONS, true, "Decisions, by verdict (hold, rescale, cannot_help)"),
     (ACTIONS, true, "Actions that came to an end, by result"),
     (LOG_APPENDS, true, "Records that waited in the control database and were published, by log"),
     (LOG_BYTES_LOST, true, "Bytes of a log that were lost, by log and reason (torn, corrupt, truncated)"),
-    (LOG_RECORDS_LOST, true, "Records of a log that were lost, where it counts them, by log and reason"),
+    (
+        LOG_RECORDS_LOST,
+        true,
+        "Records of a log that were lost, where it counts them, by log and reason (truncated, corrupt)",
+    ),
     (LOG_GAPS, true, "Gaps in a log, by log and reason (truncated, corrupt, beyond_tail, other_incarnation)"),
     (LOG_REOPENED, true, "Times that the logs were opened again, since the server had lost them"),
     (
@@ -35,6 +43,11 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     (JOBS, false, "Jobs that are watched, by cluster"),
     (STATE_AGE, false, "Seconds between the newest record that was folded into state and now, by partition"),
     (OUTBOX, false, "Records that wait in the control database to be published, by owner"),
+    (
+        OUTBOX_REFUSED,
+        true,
+        "Records that were too large to be published, and are in the control database alone, by log",
+    ),
     (FROZEN, false, "1 while everything is frozen, else 0"),
 ];
 
@@ -78,8 +91,62 @@ pub const JOBS: &str = "weir_jobs";
 pub const STATE_AGE: &str = "weir_analyzer_state_age_seconds";
 /// Records that wait to be published.
 pub const OUTBOX: &str = "weir_outbox_records";
+/// Records that were too large to be published.
+pub const OUTBOX_REFUSED: &str = "weir_outbox_refused_total";
 /// Whether everything is frozen.
 pub const FROZEN: &str = "weir_frozen";
+
+/// Whose a counter is.
+enum Of {
+    Cluster,
+    Log,
+    Readers,
+    Everybody,
+}
+
+/// Counters that alerts are built on, with the reasons that they know.
+const ALERTED: &[(&str, Of, &[&str])] = &[
+    (RECORDS_DROPPED, Of::Cluster, &["spill_full", "refused", "log_lost", "stopped"]),
+    (LOG_GAPS, Of::Log, &["truncated", "corrupt", "beyond_tail", "other_incarnation"]),
+    (LOG_BYTES_LOST, Of::Log, &["torn", "corrupt", "truncated"]),
+    (LOG_RECORDS_LOST, Of::Log, &["truncated", "corrupt"]),
+    (RECORDS_REFUSED, Of::Readers, REFUSALS),
+    (OUTBOX_REFUSED, Of::Log, &[]),
+    (LOG_REOPENED, Of::Everybody, &[]),
+];
+const REFUSALS: &[&str] = &[
+    "undecodable",
+    "undecodable_event",
+    "bad_key",
+    "bad_body",
+    "incomplete_round",
+    "reordered",
+    "repeated",
+    "duplicate",
+];
+
+/// Shows the counters that alerts are built on as 0, for the clusters that this process watches and the logs that it reads: of one
+/// that comes into being with its first event, nobody sees the increase.
+pub fn show_zeros(clusters: &[&str], logs: &[&str]) {
+    let each = |label: &'static str, names: &[&str]| -> Vec<Option<Label>> {
+        names.iter().map(|name| Some(Label::new(label, (*name).to_owned()))).collect()
+    };
+    for (name, of, reasons) in ALERTED {
+        let owners = match of {
+            Of::Cluster => each("cluster", clusters),
+            Of::Log => each("log", logs),
+            Of::Readers if logs.is_empty() => Vec::new(),
+            Of::Readers | Of::Everybody => vec![None],
+        };
+        let reasons = if reasons.is_empty() { vec![None] } else { each("reason", reasons) };
+        for owner in &owners {
+            for reason in &reasons {
+                let labels: Vec<Label> = owner.iter().chain(reason).cloned().collect();
+                counter!(*name, labels).increment(0);
+            }
+        }
+    }
+}
 
 /// Starts recording for this process; the handle renders the page in Prometheus' text format.
 ///
@@ -109,6 +176,33 @@ mod tests {
         assert_eq!(names.len(), CATALOGUE.len());
         for &(name, is_counter, _) in CATALOGUE {
             assert!(name.starts_with("weir_") && name.ends_with("_total") == is_counter, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_alerts_watch_is_there_before_anything_happens() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || show_zeros(&["prod"], &["metrics"]));
+        let page = recorder.handle().render();
+        for line in [
+            "weir_ingest_records_dropped_total{cluster=\"prod\",reason=\"spill_full\"} 0\n",
+            "weir_log_gaps_total{log=\"metrics\",reason=\"truncated\"} 0\n",
+            "weir_analyzer_records_refused_total{reason=\"undecodable\"} 0\n",
+            "weir_log_reopened_total 0\n",
+        ] {
+            assert!(page.contains(line), "{line} is missing in {page}");
+        }
+        let recorder = PrometheusBuilder::new().build_recorder();
+        metrics::with_local_recorder(&recorder, || show_zeros(&["prod"], &[]));
+        let page = recorder.handle().render();
+        assert!(!page.contains("log=") && !page.contains("refused_total"), "nothing is read here: {page}");
+    }
+
+    #[test]
+    fn the_reasons_that_begin_at_zero_are_those_that_are_told_of() {
+        for (name, _, reasons) in ALERTED {
+            let (_, _, help) = CATALOGUE.iter().find(|(listed, _, _)| listed == name).unwrap();
+            assert!(help.contains(&reasons.join(", ")), "{name}: {help}");
         }
     }
 }

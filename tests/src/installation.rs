@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -160,14 +162,32 @@ impl Service {
     pub fn start(&mut self, installation: &Installation) {
         self.starts += 1;
         let log = File::create(self.log(self.starts)).expect("a log file");
+        let said = File::create(self.said()).expect("a file");
         let mut command = installation.command();
         command.args([self.role, "--log", "info,weir_ingest::sink=debug", "--log-json"]);
-        command.env("WEIR__INSTANCE__NAME", &self.name).stdout(Stdio::null()).stderr(log);
+        command.env("WEIR__INSTANCE__NAME", &self.name).stdout(said).stderr(log);
         self.child = Some(command.spawn().expect("weir starts"));
     }
 
     fn log(&self, start: u32) -> PathBuf {
         self.folder.join(format!("{}-{start}.log", self.name))
+    }
+
+    /// Where what it says is kept since it was started last.
+    fn said(&self) -> PathBuf {
+        self.folder.join(format!("{}.out", self.name))
+    }
+
+    /// The sum of all that its page of metrics says of a counter; nothing while there is no page.
+    #[must_use]
+    pub fn counted(&self, counter: &str) -> Option<f64> {
+        let said = std::fs::read_to_string(self.said()).ok()?;
+        let address = said.lines().find_map(|line| line.strip_prefix("metrics and health on http://"))?;
+        let page = page(address).ok()?;
+        let of_counter = |line: &str| line.strip_prefix(counter).is_some_and(|rest| rest.starts_with(['{', ' ']));
+        let values =
+            page.lines().filter(|line| of_counter(line)).map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        values.sum()
     }
 
     /// What it is called.
@@ -197,6 +217,16 @@ impl Service {
         let what = format!("the end of {}", self.name);
         wait_until(&what, Duration::from_secs(15), async || child.try_wait().expect("it is ours")).await.code()
     }
+}
+
+/// The page of metrics that is shown at an address.
+fn page(address: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
 }
 
 impl Drop for Service {

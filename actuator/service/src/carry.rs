@@ -127,7 +127,7 @@ impl Carrier<'_> {
         let recent: Vec<Action> = recent.iter().filter_map(|row| rows::action(row).ok()).collect();
         let in_run = recent.iter().filter(|earlier| earlier.command.run == action.command.run);
         let ours = in_run.filter_map(Action::requirements_set).next().as_ref().map(uppers);
-        let heard = self.office.newest_epochs.get(job).copied().unwrap_or(0);
+        let heard = self.office.epochs.newest(job);
         let claimed = recent.iter().map(|earlier| earlier.command.epoch).max().unwrap_or(0);
         let context = Context {
             now_ms,

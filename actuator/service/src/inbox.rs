@@ -135,7 +135,7 @@ impl Partition {
         };
         for record in records {
             if let Some(decision) = decision(&record.payload) {
-                office.heard_of(&decision.job, decision.epoch);
+                office.epochs.heard_of(&decision.job, decision.epoch, office.clock.monotonic_ms());
                 *claimed += u64::from(self.take(office, holder, &decision, record.next).await?);
             }
             self.done = record.next;

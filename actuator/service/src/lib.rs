@@ -11,6 +11,7 @@
 
 mod carry;
 mod clusters;
+mod epochs;
 mod error;
 mod inbox;
 mod office;

@@ -14,6 +14,7 @@ use weir_schemas::identity::JobKey;
 use weir_schemas::outcome::Outcome;
 use weir_store::{Lease, Store};
 
+use crate::epochs::Epochs;
 use crate::{ActuatorError, rows};
 
 /// What every part of the actuator works with.
@@ -25,8 +26,8 @@ pub(crate) struct Office {
     pub(crate) drivers: BTreeMap<String, Arc<dyn Driver>>,
     /// What people have said, as of this pass.
     pub(crate) said: weir_store::Controls,
-    /// Newest epoch of an analyzer that was heard of, by job.
-    pub(crate) newest_epochs: BTreeMap<JobKey, u64>,
+    /// Epochs of analyzers that were heard of.
+    pub(crate) epochs: Epochs,
 }
 
 /// An action that is not over, as the database has it.
@@ -61,12 +62,6 @@ impl Office {
     /// Numbers of a job's policy.
     pub(crate) fn numbers(&self, job: &JobKey) -> Numbers {
         Numbers::of(&self.control(job).policy)
-    }
-
-    /// Hears of an analyzer's epoch.
-    pub(crate) fn heard_of(&mut self, job: &JobKey, epoch: u64) {
-        let newest = self.newest_epochs.entry(job.clone()).or_default();
-        *newest = epoch.max(*newest);
     }
 
     /// Claims an action. False if it was claimed before.

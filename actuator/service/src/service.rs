@@ -10,7 +10,7 @@ use tracing::{error, warn};
 use weir_drivers::Driver;
 use weir_outbox::{Logs, Publisher};
 use weir_placement::{Holder, Item, Member, cluster_tag};
-use weir_runtime::{Backoff, Clock, Pulse};
+use weir_runtime::{Backoff, Clock, Pulse, seed_of};
 use weir_schemas::control::PolicyBook;
 use weir_schemas::identity::JobKey;
 use weir_store::{Controls, Store};
@@ -18,6 +18,7 @@ use weir_store::{Controls, Store};
 use crate::ActuatorError;
 use crate::carry::{Carried, Carrier};
 use crate::clusters;
+use crate::epochs::Epochs;
 use crate::inbox::Inbox;
 use crate::office::{Held, Office};
 use crate::requests::Requests;
@@ -104,6 +105,7 @@ pub struct Actuator {
     publishers: BTreeMap<String, Publisher>,
     /// When actions are to be looked at again, by the monotonic clock; those that are not here are due.
     due: BTreeMap<String, i64>,
+    backoff: Backoff,
 }
 
 impl Actuator {
@@ -114,9 +116,10 @@ impl Actuator {
         let wanted = |name: &String| (name.clone(), wants.get(name).cloned().unwrap_or_default());
         let items = clusters::items(&drivers.keys().map(wanted).collect());
         let tags = tags.into_iter().chain(drivers.keys().map(|name| cluster_tag(name))).collect();
+        // A pause and a call that ends by its time-out fit into a lease.
+        let backoff = Backoff::new(200, 1_000, seed_of(&owner));
         let holder = Holder::new(store.clone(), Member { role: "actuator", id: owner, tags });
-        let office =
-            Office { store, logs, clock, book, drivers, said: Controls::default(), newest_epochs: BTreeMap::new() };
+        let office = Office { store, logs, clock, book, drivers, said: Controls::default(), epochs: Epochs::default() };
         Self {
             options,
             holder,
@@ -127,6 +130,7 @@ impl Actuator {
             requests: Requests::default(),
             publishers: BTreeMap::new(),
             due: BTreeMap::new(),
+            backoff,
         }
     }
 
@@ -138,20 +142,18 @@ impl Actuator {
     /// If the logs have to be opened again.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), ActuatorError> {
         let clock = Arc::clone(&self.office.clock);
-        // A pause fits into what a lease has left after the last renewal.
-        let mut backoff = Backoff::new(200, 1_000);
         while !stop.is_cancelled() {
             let Some(passed) = stop.run_until_cancelled(self.step()).await else { break };
             let pause_ms = match passed {
                 Ok(report) => {
-                    backoff.succeeded();
+                    self.backoff.succeeded();
                     self.pulse.well();
                     if report.claimed + report.answered > 0 { 1 } else { self.options.poll_ms.max(1) }
                 }
                 Err(why) if why.needs_reopening() => return Err(why),
                 Err(why) => {
                     self.pulse.failed(&why);
-                    let pause_ms = backoff.failed();
+                    let pause_ms = self.backoff.failed();
                     warn!(code = why.code(), %why, pause_ms, "a pass of the actuator failed; trying again");
                     pause_ms
                 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 use weir_outbox::Logs;
 use weir_placement::{Holder, Item, Member};
-use weir_runtime::{Backoff, Clock, Pulse, telemetry};
+use weir_runtime::{Backoff, Clock, Pulse, seed_of, telemetry};
 use weir_schemas::control::PolicyBook;
 use weir_store::{Lease, Store};
 use weir_streams::partition_of;
@@ -108,7 +108,7 @@ impl Analyzer {
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), AnalyzerError> {
         self.stop = stop.clone();
         // A pause fits into what a lease has left after the last renewal.
-        let mut backoff = Backoff::new(200, 1_000);
+        let mut backoff = Backoff::new(200, 1_000, seed_of(&self.owner));
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(report) => {

@@ -111,11 +111,14 @@ impl Shared {
         let mut running: BTreeMap<String, Running> = BTreeMap::new();
         let mut tasks: JoinSet<Result<(), SinkError>> = JoinSet::new();
         let mut failed = None;
-        while !stop.is_cancelled() && failed.is_none() {
-            match self.look(&mut holder, &items, &mut running, &mut tasks).await {
-                Ok(()) => self.pulse.well(),
+        while failed.is_none() {
+            // A database that hangs must not take the time in which the collectors count what they leave.
+            let look = self.look(&mut holder, &items, &mut running, &mut tasks);
+            match stop.run_until_cancelled(look).await {
+                None => break,
+                Some(Ok(())) => self.pulse.well(),
                 // The leases that are held stay valid as long as nobody can take them, and nobody can without the database.
-                Err(why) => {
+                Some(Err(why)) => {
                     self.pulse.failed(&why);
                     warn!(code = why.code(), %why, "the leases of the collectors cannot be seen to; trying again");
                 }
@@ -219,4 +222,55 @@ fn panicked(why: JoinError) -> Result<(), SinkError> {
 
 fn lease_name(cluster: &str) -> String {
     format!("ingest/{cluster}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::BoxFuture;
+    use std::time::Duration;
+    use tokio::sync::Notify;
+    use weir_runtime::RealClock;
+    use weir_store::WriteHook;
+    use weir_streams::{MemoryLog, MemoryOptions};
+
+    /// A database that hangs when an instance says that it is there.
+    #[derive(Default)]
+    struct Hangs(Notify);
+
+    impl WriteHook for Hangs {
+        fn before(&self, what: &'static str) -> BoxFuture<'_, ()> {
+            if what != "register_instance" {
+                return Box::pin(std::future::ready(()));
+            }
+            self.0.notify_one();
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_database_that_hangs_does_not_keep_the_collectors_from_their_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let hangs = Arc::new(Hangs::default());
+        let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
+        let store = store.with_write_hook(Arc::clone(&hangs) as Arc<dyn WriteHook>);
+        let log = || Arc::new(MemoryLog::new(MemoryOptions::default()));
+        let shared = Shared {
+            store: store.clone(),
+            logs: Logs { metrics: log(), events: log() },
+            options: Options::default(),
+            clock: Arc::new(RealClock::new()),
+            id: "process".into(),
+            health: Health::unwatched(),
+            clusters: Vec::new(),
+            pulse: Health::unwatched().service("the collectors"),
+        };
+        let holder = Holder::new(store, Member { role: "ingest", id: "process".into(), tags: Vec::new() });
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(shared.run(holder, stop.clone()));
+        hangs.0.notified().await;
+        stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(30), running).await;
+        assert!(ended.expect("it waits for the database").unwrap().is_ok());
+    }
 }

@@ -25,6 +25,18 @@ impl Default for LogChoice {
     }
 }
 
+/// The smallest limit of records, in bytes: decisions on jobs of many vertices have to pass, and parts of metric batches.
+const LEAST_RECORD_BYTES: usize = 64 << 10;
+
+/// What is wrong with a limit of records.
+fn record_limit_problem(max_record_bytes: usize) -> Option<String> {
+    (max_record_bytes < LEAST_RECORD_BYTES).then(|| {
+        format!(
+            "max_record_bytes = {max_record_bytes} must be at least {LEAST_RECORD_BYTES}: what is larger is not published"
+        )
+    })
+}
+
 impl LogChoice {
     /// Whether several processes can write to it.
     #[must_use]
@@ -85,7 +97,7 @@ impl Default for Kafka {
 impl Kafka {
     /// What is wrong with it, beside what the log itself checks; one sentence each.
     fn problems(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = Vec::from_iter(record_limit_problem(self.max_record_bytes));
         if self.brokers.is_empty() {
             found.push("say where it is, as in brokers = \"kafka-1:9092,kafka-2:9092\"".into());
         }
@@ -193,7 +205,7 @@ impl Default for Pravega {
 impl Pravega {
     /// What is wrong with it, beside what the log itself checks; one sentence each.
     fn problems(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut found = Vec::from_iter(record_limit_problem(self.max_record_bytes));
         if self.controller.is_empty() {
             found.push("say where it is, as in controller = \"tcp://pravega:9090\"".into());
         }
@@ -255,7 +267,8 @@ pub fn choice(table: &mut toml::Table, found: &mut Findings) -> LogChoice {
     match kind.as_str() {
         "embedded" => {
             let options = found.whole::<EmbeddedOptions>(log, "[log]").unwrap_or_default();
-            found.all("[log]", options.check().err().map(|why| why.to_string()));
+            let problem = options.check().err().map(|why| why.to_string());
+            found.all("[log]", problem.or_else(|| record_limit_problem(options.max_record_bytes)));
             LogChoice::Embedded(options)
         }
         "kafka" => {
@@ -313,6 +326,12 @@ mod tests {
                 "[log]\nkind = \"kafka\"\n[kafka]\nbrokers = \"a:1\"\n\
                  sasl = {mechanism = \"plain\", user = \"u\", password = \"p\"}",
                 "sent in the clear",
+            ),
+            ("[log]\nmax_record_bytes = 65535", "must be at least 65536"),
+            ("[log]\nkind = \"kafka\"\n[kafka]\nbrokers = \"a:1\"\nmax_record_bytes = 65535", "must be at least 65536"),
+            (
+                "[log]\nkind = \"pravega\"\n[pravega]\ncontroller = \"tcp://a:1\"\nmax_record_bytes = 65535",
+                "must be at least 65536",
             ),
             (
                 "[log]\nkind = \"pravega\"\n[pravega]\ncontroller = \"tcp://a:1\"\nretain_bytes = 1\nretain_age_ms = 1",

@@ -81,7 +81,7 @@ pub(crate) struct Absorbed {
 }
 
 impl Watched {
-    pub(crate) fn new(key: &JobKey, run: RunId, tick: u64, first_pause_ms: i64, options: &Options) -> Self {
+    pub(crate) fn new(key: &JobKey, run: RunId, tick: u64, backoff: Backoff) -> Self {
         Self {
             key: key.to_string(),
             run,
@@ -92,7 +92,7 @@ impl Watched {
             rival: None,
             requirements: None,
             once: Once::default(),
-            backoff: Backoff::new(first_pause_ms, options.longest_pause_ms),
+            backoff,
             configured: false,
             requirements_due: true,
             listings: Listings::default(),

@@ -46,6 +46,19 @@ async fn a_round_costs_v_plus_s_plus_3_calls_a_job_and_a_few_a_cluster() {
 }
 
 #[tokio::test]
+async fn jobs_are_shown_by_whoever_watches_them_and_by_nobody_else() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let _here = metrics::set_default_local_recorder(&recorder);
+    let are_shown = |jobs: u32| recorder.handle().render().contains(&format!("weir_jobs{{cluster=\"prod\"}} {jobs}\n"));
+    let sim = Sim::of_jobs(vec![Sim::job("a"), Sim::job("b")]);
+    let watch = sim.watch();
+    watch.pass(5_000).await;
+    assert!(are_shown(2));
+    watch.end().await;
+    assert!(are_shown(0), "another may have the cluster now");
+}
+
+#[tokio::test]
 async fn rounds_are_further_apart_than_flinks_refreshes_and_read_after_the_fetch() {
     let sim = Sim::of_jobs(vec![Sim::job("a")]);
     let watch = sim.watch();
@@ -326,14 +339,18 @@ async fn a_cluster_that_is_away_is_asked_later_and_later_and_its_jobs_are_silent
     let reports = watch.pass(120_000).await;
     let pauses: Vec<i64> =
         reports.iter().filter(|report| report.failure.is_some()).map(|report| report.next_ms).collect();
-    assert_eq!(pauses[..6], [2_000, 4_000, 8_000, 16_000, 32_000, 60_000], "{pauses:?}");
+    // Each is drawn between half and all of its length, but for what is less than a round.
+    for (pause_ms, longest_ms) in pauses.iter().zip([2_000, 4_000, 8_000, 16_000, 32_000, 60_000]) {
+        assert!((longest_ms / 2..=longest_ms).contains(pause_ms), "{pauses:?}");
+    }
     assert!(sim.calls().len() < 20);
     let records = watch.records();
     let told = silences(&records);
     assert!(told.iter().all(|(_, silence)| silence.reason == "unreachable") && told.len() >= pauses.len());
-    assert_eq!(told.iter().filter(|(_, silence)| silence.period_ms == 16_000).count(), 1, "the pause is announced");
+    let announced = |pause_ms: &i64| told.iter().any(|(_, silence)| i64::from(silence.period_ms) == *pause_ms);
+    assert!(pauses.iter().all(announced), "{pauses:?}");
     sim.heal();
-    let reports = watch.pass(30_000).await;
+    let reports = watch.pass(90_000).await;
     assert_eq!(reports.last().unwrap().next_ms, 1_050);
     assert!(batches_of(&watch.records(), "prod/default/a") > 3);
 }

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use metrics::{counter, gauge};
+use metrics::{Gauge, counter, gauge};
 use thiserror::Error;
+use tracing::error;
 use weir_runtime::{Clock, telemetry};
 use weir_schemas::records::Record;
 use weir_schemas::records::record::Body;
@@ -77,6 +78,12 @@ pub struct Publisher {
     writers: BTreeMap<(String, u32), Box<dyn LogWriter>>,
 }
 
+/// A row, and what is to be appended for it.
+struct Waiting<'a> {
+    row: &'a OutboxRow,
+    bytes: Vec<u8>,
+}
+
 impl PublishError {
     /// Whether the log has to be opened again.
     #[must_use]
@@ -99,29 +106,68 @@ impl Publisher {
     /// The first failure; what waits is tried again by the next call.
     pub async fn publish(&mut self, clock: &dyn Clock, until_ms: i64) -> Result<u64, PublishError> {
         let now_ms = clock.now_ms();
-        let mut done = 0;
+        let (mut done, mut counted) = (0, None);
         loop {
             let rows = self.store.outbox(&self.owner, AT_ONCE).await?;
-            gauge!(telemetry::OUTBOX, "owner" => self.owner.clone()).set(weir_schemas::num::float_len(rows.len()));
+            let read = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+            if read >= u64::from(AT_ONCE) && counted.is_none() {
+                // There may be many more. They are counted once: it takes longer the more there are.
+                counted = Some(done + self.store.outbox_len(&self.owner).await?);
+            }
+            let waiting = counted.map_or(read, |all| all.saturating_sub(done).max(read));
+            self.shown().set(weir_schemas::num::float(waiting));
             let Some(last) = rows.last().map(|row| row.sequence) else { return Ok(done) };
             // The rows of a partition go out together, in their order; nothing depends on the order between partitions.
-            let mut partitions: BTreeMap<(String, u32), Vec<Vec<u8>>> = BTreeMap::new();
+            let mut partitions: BTreeMap<(String, u32), Vec<Waiting<'_>>> = BTreeMap::new();
             for row in &rows {
                 let bytes = self.bytes(row, now_ms)?;
-                partitions.entry((row.log.clone(), row.partition)).or_default().push(bytes);
+                partitions.entry((row.log.clone(), row.partition)).or_default().push(Waiting { row, bytes });
             }
-            for (to, payloads) in partitions {
+            for (to, waiting) in partitions {
                 if clock.monotonic_ms() >= until_ms {
                     return Ok(done);
                 }
-                self.append(to, &payloads, now_ms).await?;
+                self.append_what_fits(&to, waiting, now_ms).await?;
             }
             self.store.published(&self.owner, last).await?;
-            done += u64::try_from(rows.len()).unwrap_or(u64::MAX);
+            done += read;
         }
     }
 
-    async fn append(&mut self, to: (String, u32), payloads: &[Vec<u8>], now_ms: i64) -> Result<(), PublishError> {
+    fn shown(&self) -> Gauge {
+        gauge!(telemetry::OUTBOX, "owner" => self.owner.clone())
+    }
+
+    /// Appends rows. One that its log will never take is told of and left out: it would hold all behind it up for ever, and what
+    /// it says of a decision or an outcome is in the database as well.
+    async fn append_what_fits(
+        &mut self,
+        to: &(String, u32),
+        waiting: Vec<Waiting<'_>>,
+        now_ms: i64,
+    ) -> Result<(), PublishError> {
+        let (why, limit) = match self.append(to, &waiting, now_ms).await {
+            Err(PublishError::Log(why @ LogError::RecordTooLarge { limit, .. })) => (why, limit),
+            done => return done,
+        };
+        let fits = |it: &Waiting<'_>| u64::try_from(it.bytes.len()).is_ok_and(|bytes| bytes <= limit);
+        let (fit, large): (Vec<_>, Vec<_>) = waiting.into_iter().partition(fits);
+        if large.is_empty() {
+            return Err(why.into());
+        }
+        self.append(to, &fit, now_ms).await?;
+        for Waiting { row, bytes } in large {
+            let (log, bytes, code) = (&row.log, bytes.len(), why.code());
+            error!(job = row.key, log, bytes, limit, code, "too large to be published; only the database has it");
+            counter!(telemetry::OUTBOX_REFUSED, "log" => log.clone()).increment(1);
+        }
+        Ok(())
+    }
+
+    async fn append(&mut self, to: &(String, u32), waiting: &[Waiting<'_>], now_ms: i64) -> Result<(), PublishError> {
+        if waiting.is_empty() {
+            return Ok(());
+        }
         let name = to.0.clone();
         let writer = match self.writers.entry(to.clone()) {
             Entry::Occupied(open) => open.into_mut(),
@@ -130,10 +176,10 @@ impl Publisher {
                 slot.insert(log.writer(to.1, &self.owner).await?)
             }
         };
-        let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+        let payloads: Vec<&[u8]> = waiting.iter().map(|it| it.bytes.as_slice()).collect();
         if let Err(why) = writer.append_batch(&payloads, now_ms).await {
             // Whatever is wrong with this writer, the next try begins with a new one.
-            self.writers.remove(&to);
+            self.writers.remove(to);
             return Err(why.into());
         }
         counter!(telemetry::LOG_APPENDS, "log" => name).increment(u64::try_from(payloads.len()).unwrap_or(u64::MAX));
@@ -156,6 +202,13 @@ impl Publisher {
     }
 }
 
+impl Drop for Publisher {
+    /// Whoever publishes for the owner now shows what waits: a sum over all processes counts each row once.
+    fn drop(&mut self) {
+        self.shown().set(0.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,19 +221,17 @@ mod tests {
         reader.read(100, Duration::ZERO).await.unwrap().into_iter().map(|record| record.payload).collect()
     }
 
-    #[tokio::test]
-    async fn rows_reach_their_logs_once_and_in_order() {
+    /// A folder with a database, and logs of two partitions that take up to 100 bytes a record.
+    async fn place() -> (tempfile::TempDir, Store, Logs) {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
-        let log =
-            || Arc::new(MemoryLog::new(MemoryOptions { partitions: 2, ..MemoryOptions::default() })) as Arc<dyn Log>;
-        let logs = Logs { metrics: log(), events: log() };
-        let outbox = vec![
-            logs.event("analyzer", "c/n/j", b"first".to_vec()),
-            logs.event("analyzer", "c/n/j", b"second".to_vec()),
-            logs.outcome("analyzer", "c/n/j", b"{}".to_vec()),
-        ];
-        let (events_at, metrics_at) = (outbox[0].partition, outbox[2].partition);
+        let options = MemoryOptions { partitions: 2, max_record_bytes: 100, ..MemoryOptions::default() };
+        let log = || Arc::new(MemoryLog::new(options.clone())) as Arc<dyn Log>;
+        (folder, store, Logs { metrics: log(), events: log() })
+    }
+
+    /// Leaves rows in the outbox.
+    async fn commit(store: &Store, outbox: Vec<OutboxWrite>) {
         let commit = Commit {
             shard: "s".into(),
             epoch: 1,
@@ -193,6 +244,18 @@ mod tests {
             now_ms: 1,
         };
         store.commit(&commit).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn rows_reach_their_logs_once_and_in_order() {
+        let (_folder, store, logs) = place().await;
+        let outbox = vec![
+            logs.event("analyzer", "c/n/j", b"first".to_vec()),
+            logs.event("analyzer", "c/n/j", b"second".to_vec()),
+            logs.outcome("analyzer", "c/n/j", b"{}".to_vec()),
+        ];
+        let (events_at, metrics_at) = (outbox[0].partition, outbox[2].partition);
+        commit(&store, outbox).await;
         let clock = weir_runtime::RealClock::new();
         let mut publisher = Publisher::new(store, "analyzer", logs.clone());
         assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
@@ -201,5 +264,53 @@ mod tests {
         assert_eq!(read(&logs.events, events_at).await, [b"first".to_vec(), b"second".to_vec()]);
         let told = wire::decode(&read(&logs.metrics, metrics_at).await[0]).unwrap();
         assert_eq!((told.producer.as_str(), told.body), ("analyzer", Some(Body::OutcomeJson(b"{}".to_vec()))));
+    }
+
+    #[tokio::test]
+    async fn a_row_that_its_log_never_takes_holds_no_other_one_up() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let _here = metrics::set_default_local_recorder(&recorder);
+        let (_folder, store, logs) = place().await;
+        let event = |bytes: &[u8]| logs.event("analyzer", "c/n/j", bytes.to_vec());
+        let rows = vec![
+            event(b"before"),
+            event(&[7; 101]),
+            event(b"after"),
+            logs.outcome("analyzer", "c/n/j", (0..=255).collect()),
+        ];
+        let (events_at, metrics_at) = (rows[0].partition, rows[3].partition);
+        commit(&store, rows).await;
+        let clock = weir_runtime::RealClock::new();
+        let mut publisher = Publisher::new(store.clone(), "analyzer", logs.clone());
+        publisher.publish(&clock, i64::MAX).await.unwrap();
+        assert_eq!(store.outbox_len("analyzer").await.unwrap(), 0);
+        assert_eq!(read(&logs.events, events_at).await, [b"before".to_vec(), b"after".to_vec()]);
+        assert!(read(&logs.metrics, metrics_at).await.is_empty());
+        let page = recorder.handle().render();
+        for log in ["events", "metrics"] {
+            assert!(page.contains(&format!("weir_outbox_refused_total{{log=\"{log}\"}} 1\n")), "{page}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_shown_until_somebody_else_may_publish_it() {
+        let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+        let _here = metrics::set_default_local_recorder(&recorder);
+        let are_shown = |rows: u32| {
+            recorder.handle().render().contains(&format!("weir_outbox_records{{owner=\"analyzer\"}} {rows}\n"))
+        };
+        let (_folder, store, logs) = place().await;
+        commit(&store, vec![logs.event("analyzer", "c/n/j", b"event".to_vec()); 300]).await;
+        let clock = weir_runtime::RealClock::new();
+        let mut publisher = Publisher::new(store.clone(), "analyzer", logs.clone());
+        assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
+        assert!(are_shown(300), "also those that are not read at once");
+        assert_eq!(publisher.publish(&clock, i64::MAX).await.unwrap(), 300);
+        assert!(are_shown(0));
+        commit(&store, vec![logs.event("analyzer", "c/n/j", b"last".to_vec())]).await;
+        assert_eq!(publisher.publish(&clock, clock.monotonic_ms()).await.unwrap(), 0, "the lease is over");
+        assert!(are_shown(1));
+        drop(publisher);
+        assert!(are_shown(0));
     }
 }

@@ -76,7 +76,7 @@ async fn read_on(
     }
     reader.seek(SeekFrom::Start(from)).await.map_err(|why| why.to_string())?;
     let mut buffer = vec![0; CHUNK];
-    let mut nothing = weir_runtime::Backoff::new(10, 1_000);
+    let mut nothing = weir_runtime::Backoff::new(10, 1_000, crate::pause::any_seed());
     loop {
         let length = reader.read(&mut buffer).await.map_err(|why| why.to_string())?;
         if length == 0 {

@@ -9,8 +9,12 @@ use weir_runtime::Backoff;
 
 use crate::options::Timeouts;
 
-/// When something that failed may be tried again. Pauses double, and are drawn between half and all of their length, so that
-/// what failed together does not come back together.
+/// A seed that nobody else has: there are many of these in a process, and none has a name.
+pub(crate) fn any_seed() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+/// When something that failed may be tried again.
 #[derive(Debug)]
 pub(crate) struct Pause {
     backoff: Backoff,
@@ -20,14 +24,12 @@ pub(crate) struct Pause {
 impl Pause {
     pub fn new(timeouts: &Timeouts) -> Self {
         let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        Self { backoff: Backoff::new(ms(timeouts.first_pause), ms(timeouts.longest_pause)), until: None }
+        Self { backoff: Backoff::new(ms(timeouts.first_pause), ms(timeouts.longest_pause), any_seed()), until: None }
     }
 
     pub fn failed(&mut self) {
-        let longest = u64::try_from(self.backoff.failed()).unwrap_or(0);
-        let half = longest / 2;
-        let drawn = RandomState::new().hash_one(longest) % (half + 1);
-        self.until = Some(Instant::now() + Duration::from_millis(half + drawn));
+        let pause_ms = u64::try_from(self.backoff.failed()).unwrap_or(0);
+        self.until = Some(Instant::now() + Duration::from_millis(pause_ms));
     }
 
     pub fn succeeded(&mut self) {

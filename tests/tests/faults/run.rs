@@ -100,6 +100,7 @@ pub async fn run(mut server: Box<dyn LogServer>) {
     let mut actuator = weir.start("actuator", "actuator");
     sim.runs_at(0).await;
 
+    dropped_none(&ingest).await;
     ingest.kill();
     ingest.start(&weir);
     sampled_anew(&sim, &weir, "a new collector").await;
@@ -134,6 +135,7 @@ pub async fn run(mut server: Box<dyn LogServer>) {
     sim.runs_at(2).await;
     verified(&weir, 3).await;
 
+    dropped_none(&ingest).await;
     assert_eq!(ingest.stop().await, Some(0));
     let everything = "everything to be read";
     wait_until(everything, PATIENCE, async || weir.is_read().then_some(())).await;
@@ -198,6 +200,16 @@ async fn hand_over(sim: &Sim, weir: &Installation, analyzer: &mut Service) {
 async fn standing_still() {
     let until = Instant::now() + PAUSE;
     wait_until("the end of the pause", PAUSE * 2, async || (Instant::now() >= until).then_some(())).await;
+}
+
+/// Whatever happened to the servers, what had to wait for them found room.
+async fn dropped_none(ingest: &Service) {
+    let (acknowledged, dropped) = wait_until("a page of metrics", PATIENCE, async || {
+        let counted = |what: &str| ingest.counted(&format!("weir_ingest_records_{what}_total"));
+        Some((counted("acknowledged")?, counted("dropped")?))
+    })
+    .await;
+    assert!(acknowledged > 0.0 && dropped < 0.5, "{acknowledged} records acknowledged, {dropped} dropped");
 }
 
 /// Waits until so many actions have ended well.

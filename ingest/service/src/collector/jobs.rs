@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_flink::decode::{JobState, JobSummary};
+use weir_runtime::Backoff;
 use weir_schemas::identity::{JobKey, RunId};
 
 use super::Collector;
@@ -38,7 +39,9 @@ impl Collector {
         for (run, job) in listed.iter().filter(|(_, job)| alive(job)) {
             if !self.jobs.contains_key(run) {
                 let key = JobKey::new(&self.spec.name, &job.name);
-                let watched = Watched::new(&key, run.clone(), self.tick, first_pause_ms, &self.options);
+                let backoff =
+                    Backoff::new(first_pause_ms, self.options.longest_pause_ms, self.producer.seed(&job.name));
+                let watched = Watched::new(&key, run.clone(), self.tick, backoff);
                 self.jobs.insert(run.clone(), watched);
             }
         }

@@ -6,12 +6,12 @@ mod reading;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use metrics::{counter, gauge};
+use metrics::{Gauge, counter, gauge};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use weir_flink::{FlinkClient, FlinkError};
-use weir_runtime::{Backoff, Clock, telemetry, within};
+use weir_runtime::{Backoff, Clock, seed_of, telemetry, within};
 use weir_schemas::identity::RunId;
 use weir_schemas::records::record::Body;
 use weir_schemas::records::{Record, Silence};
@@ -33,6 +33,13 @@ pub struct Producer {
     pub next_sequence: u64,
     /// Names this process among its restarts: its monotonic times can be compared with each other alone.
     pub session: String,
+}
+
+impl Producer {
+    /// The seed of its pauses after failures of something.
+    fn seed(&self, of: &str) -> u64 {
+        seed_of(&format!("{}/{}/{of}", self.session, self.name))
+    }
 }
 
 /// Watches one cluster: finds its jobs, samples them, writes what it read.
@@ -82,9 +89,9 @@ impl Collector {
         producer: Producer,
     ) -> Self {
         Self {
-            outbox: Outbox::new(&spec.name, sink, options.spill_bytes),
+            outbox: Outbox::new(&spec.name, sink, options.spill_bytes, producer.seed("log")),
             permits: Arc::new(Semaphore::new(options.concurrency.max(1))),
-            backoff: Backoff::new(2 * QUICKEST_MS, options.longest_pause_ms),
+            backoff: Backoff::new(2 * QUICKEST_MS, options.longest_pause_ms, producer.seed("cluster")),
             spec,
             options,
             clock,
@@ -143,8 +150,12 @@ impl Collector {
         self.flush(&mut report).await;
         report.watched = self.jobs.len();
         report.dropped = self.outbox.dropped();
-        gauge!(telemetry::JOBS, "cluster" => self.spec.name.clone()).set(weir_schemas::num::float_len(report.watched));
+        self.shown_jobs().set(weir_schemas::num::float_len(report.watched));
         report
+    }
+
+    fn shown_jobs(&self) -> Gauge {
+        gauge!(telemetry::JOBS, "cluster" => self.spec.name.clone())
     }
 
     async fn look_and_read(&mut self, report: &mut RoundReport) -> Result<(), FlinkError> {
@@ -276,5 +287,12 @@ impl Collector {
                 self.sink_once.failed(&self.spec.name, &why.why, &format!("records cannot be written: {why}"));
             }
         }
+    }
+}
+
+impl Drop for Collector {
+    /// Whoever has the cluster now shows its jobs: a sum over all processes counts each once.
+    fn drop(&mut self) {
+        self.shown_jobs().set(0.0);
     }
 }

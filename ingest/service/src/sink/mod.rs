@@ -2,6 +2,7 @@
 
 mod log;
 mod outbox;
+mod overflow;
 
 use futures::future::BoxFuture;
 use thiserror::Error;

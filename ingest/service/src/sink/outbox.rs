@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use metrics::{counter, gauge};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use weir_runtime::{Backoff, Clock, Pulse, telemetry};
 use weir_schemas::num::float_len;
 use weir_schemas::records::Record;
 use weir_schemas::wire;
 
+use super::overflow::Overflow;
 use super::{RecordSink, SinkError};
 
 /// Records that are handed to the sink at once.
@@ -34,6 +35,7 @@ pub struct Drain {
     sink: Box<dyn RecordSink>,
     /// Taken out of the queue and not acknowledged yet.
     in_flight: Vec<Record>,
+    backoff: Backoff,
 }
 
 /// What the two share.
@@ -50,8 +52,17 @@ struct State {
     /// Of all records, those in flight included.
     bytes: usize,
     dropped: u64,
+    overflow: Overflow,
     /// Nothing will be added any more.
     closed: bool,
+}
+
+impl State {
+    /// Keeps nothing any more, and says how many records waited.
+    fn give_up(&mut self) -> usize {
+        self.bytes = 0;
+        std::mem::take(&mut self.waiting).len()
+    }
 }
 
 impl Queue {
@@ -62,19 +73,43 @@ impl Queue {
         done
     }
 
+    /// Counts the oldest records, which had to go. They may be many: only the first of an episode is told of.
+    fn overflowed(&self, records: usize) {
+        self.count_dropped(records, "spill_full");
+        if self.with(|state| state.overflow.count(number(records))) {
+            let most_bytes = self.most_bytes;
+            warn!(cluster = self.cluster, most_bytes, "no more can wait for the log: the oldest records are dropped");
+        }
+    }
+
+    /// Tells how much an episode of overflow has cost, if it is over.
+    fn tell_of_room(&self) {
+        if let Some(dropped) = self.with(|state| state.overflow.ends(state.bytes, self.most_bytes)) {
+            info!(cluster = self.cluster, dropped, "records find room again; so many were dropped");
+        }
+    }
+
     fn count_dropped(&self, records: usize, reason: &'static str) {
-        let records = u64::try_from(records).unwrap_or(u64::MAX);
+        let records = number(records);
         self.with(|state| state.dropped += records);
         counter!(telemetry::RECORDS_DROPPED, "cluster" => self.cluster.clone(), "reason" => reason).increment(records);
     }
 }
 
+impl Drop for Queue {
+    /// Whatever was left is not here any more; another process may have the cluster now.
+    fn drop(&mut self) {
+        self.with(State::give_up);
+    }
+}
+
 impl Outbox {
-    /// Nothing waits yet. `most_bytes` is the most that may, before compression.
-    pub(crate) fn new(cluster: &str, sink: Box<dyn RecordSink>, most_bytes: usize) -> Self {
+    /// Nothing waits yet. `most_bytes` is the most that may, before compression; `seed` that of its pauses.
+    pub(crate) fn new(cluster: &str, sink: Box<dyn RecordSink>, most_bytes: usize, seed: u64) -> Self {
         let (state, changed) = (Mutex::default(), Notify::new());
         let queue = Arc::new(Queue { cluster: cluster.into(), most_bytes, state, changed });
-        let drain = Drain { queue: Arc::clone(&queue), sink, in_flight: Vec::new() };
+        let backoff = Backoff::new(100, 5_000, seed);
+        let drain = Drain { queue: Arc::clone(&queue), sink, in_flight: Vec::new(), backoff };
         Self { queue, drain: Some(drain) }
     }
 
@@ -98,7 +133,7 @@ impl Outbox {
             excess
         });
         if excess > 0 {
-            self.queue.count_dropped(excess, "spill_full");
+            self.queue.overflowed(excess);
         }
     }
 
@@ -133,12 +168,11 @@ impl Drain {
     /// # Errors
     /// If the log has to be opened again; what waited for it is counted as dropped.
     pub async fn run(mut self, clock: Arc<dyn Clock>, pulse: Pulse, stop: CancellationToken) -> Result<(), SinkError> {
-        let mut backoff = Backoff::new(100, 5_000);
         let done = async {
             loop {
                 match self.drain().await {
                     Ok(_) => {
-                        backoff.succeeded();
+                        self.backoff.succeeded();
                         pulse.well();
                         if self.queue.with(|state| state.closed && state.waiting.is_empty()) {
                             return Ok(());
@@ -152,7 +186,7 @@ impl Drain {
                     Err(why) if why.reopen => return Err(why),
                     Err(why) => {
                         pulse.failed(&why);
-                        let pause_ms = backoff.failed();
+                        let pause_ms = self.backoff.failed();
                         warn!(cluster = self.queue.cluster, %why, pause_ms, "records wait for the log");
                         clock.sleep_ms(pause_ms).await;
                     }
@@ -167,7 +201,7 @@ impl Drain {
             ended = done => ended,
             () = late => Ok(()),
         };
-        let left = self.in_flight.len() + self.queue.with(|state| std::mem::take(&mut state.waiting).len());
+        let left = self.in_flight.len() + self.queue.with(State::give_up);
         if left > 0 {
             let reason = if ended.is_err() { "log_lost" } else { "stopped" };
             warn!(cluster = self.queue.cluster, left, reason, "records are dropped");
@@ -228,7 +262,7 @@ impl Drain {
         for record in self.in_flight.iter().take(count) {
             debug!(producer = record.producer, sequence = record.sequence, "acknowledged");
         }
-        let records = u64::try_from(count).unwrap_or(u64::MAX);
+        let records = number(count);
         counter!(telemetry::RECORDS_ACKNOWLEDGED, "cluster" => self.queue.cluster.clone()).increment(records);
         self.forget(count);
     }
@@ -236,7 +270,12 @@ impl Drain {
     fn forget(&self, count: usize) {
         let bytes: usize = self.in_flight.iter().take(count).map(wire::size).sum();
         self.queue.with(|state| state.bytes = state.bytes.saturating_sub(bytes));
+        self.queue.tell_of_room();
     }
+}
+
+fn number(records: usize) -> u64 {
+    u64::try_from(records).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -244,6 +283,7 @@ mod tests {
     use super::*;
     use futures::executor::block_on;
     use futures::future::BoxFuture;
+    use metrics_exporter_prometheus::PrometheusBuilder;
 
     #[derive(Default)]
     struct Seen {
@@ -273,7 +313,7 @@ mod tests {
 
     fn outbox(most_bytes: usize) -> (Outbox, Arc<Mutex<Seen>>) {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        (Outbox::new("c", Box::new(Moody(Arc::clone(&seen))), most_bytes), seen)
+        (Outbox::new("c", Box::new(Moody(Arc::clone(&seen))), most_bytes, 7), seen)
     }
 
     fn record(sequence: u64) -> Record {
@@ -290,11 +330,14 @@ mod tests {
         seen.lock().unwrap().full = true;
         push(&mut outbox, 1..6);
         assert_eq!(outbox.dropped(), 2, "the oldest");
+        let is_told = |outbox: &Outbox| outbox.queue.with(|state| !state.overflow.count(1));
+        assert!(is_told(&outbox), "the overflow goes on");
         assert!(block_on(outbox.flush()).is_err());
         seen.lock().unwrap().full = false;
         assert_eq!(block_on(outbox.flush()), Ok(3));
         assert_eq!(seen.lock().unwrap().taken, [3, 4, 5]);
         assert_eq!(block_on(outbox.flush()), Ok(0));
+        assert!(!is_told(&outbox), "it is over");
     }
 
     #[test]
@@ -328,6 +371,27 @@ mod tests {
         assert_eq!(u64::try_from(taken.len()).unwrap() + dropped, 1_000);
         assert_eq!(taken.last(), Some(&1_000), "the newest are kept");
         assert!(taken.is_sorted());
+    }
+
+    #[test]
+    fn nothing_waits_any_more_where_a_collector_was() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let is_empty = || recorder.handle().render().contains("weir_ingest_spill_bytes{cluster=\"c\"} 0\n");
+        metrics::with_local_recorder(&recorder, || {
+            let (mut outbox, seen) = outbox(100_000);
+            let drain = outbox.in_background().unwrap();
+            seen.lock().unwrap().lost = true;
+            push(&mut outbox, 0..3);
+            assert!(!is_empty());
+            let clock: Arc<dyn Clock> = Arc::new(weir_runtime::RealClock::new());
+            let pulse = weir_runtime::Health::unwatched().service("drain");
+            assert!(block_on(drain.run(clock, pulse, CancellationToken::new())).is_err());
+            assert!(is_empty(), "all is given up");
+            push(&mut outbox, 3..4);
+            assert!(!is_empty());
+            drop(outbox);
+            assert!(is_empty(), "nobody is left to whom it could be handed");
+        });
     }
 
     #[tokio::test]

@@ -170,6 +170,12 @@ impl Watch {
         std::mem::take(&mut *self.reports.lock().unwrap())
     }
 
+    /// Ends the collector, as a task that is given up ends.
+    pub async fn end(mut self) {
+        self.running.abort();
+        assert!((&mut self.running).await.unwrap_err().is_cancelled());
+    }
+
     /// All records since the last time.
     pub fn records(&self) -> Vec<Record> {
         std::mem::take(&mut *self.kept.0.lock().unwrap())
