@@ -116,7 +116,7 @@ impl Actuator {
         let wanted = |name: &String| (name.clone(), wants.get(name).cloned().unwrap_or_default());
         let items = clusters::items(&drivers.keys().map(wanted).collect());
         let tags = tags.into_iter().chain(drivers.keys().map(|name| cluster_tag(name))).collect();
-        // A pause and a call that ends by its time-out fit into a lease.
+        // A pause fits into what a lease has left after the last renewal.
         let backoff = Backoff::new(200, 1_000, seed_of(&owner));
         let holder = Holder::new(store.clone(), Member { role: "actuator", id: owner, tags });
         let office = Office { store, logs, clock, book, drivers, said: Controls::default(), epochs: Epochs::default() };
