@@ -8,14 +8,13 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use tokio::time::{Instant, timeout_at};
-use weir_streams::{BoxFuture, LogError, LogReader, Position, Record};
+use weir_streams::{BoxFuture, Counters, LogError, LogReader, Position, Record};
 
 use crate::core::Core;
 use crate::health::{Listener, is_gone};
 use crate::options::length;
 use crate::record::{is_hidden, time_of};
 use crate::server::{Bounds, at, is_misplaced, pause};
-use crate::stats::add;
 
 /// Payload after which a read ends although more would be there.
 const READ_BYTES: usize = 4 * 1024 * 1024;
@@ -160,7 +159,7 @@ impl KafkaReader {
         }
         let known = self.core.server.known();
         known.saw(self.partition, self.position);
-        add(&known.counters.records_read, length(taken.records.len()));
+        Counters::add(&known.counters.records_read, length(taken.records.len()));
         Ok(Taken::Records(taken.records))
     }
 

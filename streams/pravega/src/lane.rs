@@ -11,9 +11,8 @@ use pravega_client::error::Error;
 use pravega_client::event::EventWriter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
-use weir_streams::LogError;
+use weir_streams::{Counters, LogError};
 
-use crate::counters::add;
 use crate::link::Client;
 use crate::pause::Pause;
 use crate::shared::{Shared, lock};
@@ -226,7 +225,7 @@ impl Keeper {
         let events = client.large.create_event_writer(stream);
         self.writer = Some(Writer { events, _client: client });
         if self.made > 0 {
-            add(&self.shared.link.counters.writers_recreated, 1);
+            Counters::add(&self.shared.link.counters.writers_recreated, 1);
         }
         self.made += 1;
         Ok(())
@@ -243,8 +242,8 @@ impl Keeper {
         }
         let counters = &self.shared.link.counters;
         if answer.is_ok() {
-            add(&counters.records_appended, crate::frame::count(job.records));
-            add(&counters.bytes_appended, job.bytes);
+            Counters::add(&counters.records_appended, crate::frame::count(job.records));
+            Counters::add(&counters.bytes_appended, job.bytes);
         }
         self.last_acknowledged = Instant::now();
         self.pause.succeeded();
@@ -260,8 +259,8 @@ impl Keeper {
         self.pause.failed();
         let counters = &self.shared.link.counters;
         match &failure {
-            Failure::Late => add(&counters.acknowledgements_timed_out, 1),
-            Failure::Died => add(&counters.panics_contained, 1),
+            Failure::Late => Counters::add(&counters.acknowledgements_timed_out, 1),
+            Failure::Died => Counters::add(&counters.panics_contained, 1),
             Failure::Said(_) => {}
         }
         let why = self.reason(failure).await;
@@ -269,7 +268,7 @@ impl Keeper {
         self.last_failure = Some(why.clone());
         self.generation.send_modify(|generation| *generation += 1);
         for job in std::mem::take(&mut self.flying) {
-            add(&self.shared.link.counters.appends_failed, 1);
+            Counters::add(&self.shared.link.counters.appends_failed, 1);
             let _gone = job.done.send(Err(why.clone()));
         }
     }
@@ -296,7 +295,7 @@ impl Keeper {
     }
 
     fn refuse(&self, job: Job, why: LogError) {
-        add(&self.shared.link.counters.appends_failed, 1);
+        Counters::add(&self.shared.link.counters.appends_failed, 1);
         let _gone = job.done.send(Err(why));
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 use pravega_client::byte::ByteReader;
 use pravega_client_shared::{ScopedStream, StreamCut};
 use tokio::time::Instant;
-use weir_streams::{LogError, LogInfo, Position};
+use weir_streams::{Counters, LogError, LogInfo, Position};
 
 use crate::birth::{self, Birth, Streams, cut};
-use crate::counters::add;
 use crate::frame::Seal;
 use crate::lane::WeakLane;
 use crate::link::{Client, Link, Settings};
@@ -218,7 +217,7 @@ impl Shared {
             async move { factory.controller_client().truncate_stream(&cut).await.map_err(|why| format!("{why:?}")) };
         let done = self.client.call(&format!("truncate stream {}", place.stream), order).await;
         let now = self.bounds(partition).await?;
-        add(&self.link.counters.bytes_removed, now.head.saturating_sub(bounds.head));
+        Counters::add(&self.link.counters.bytes_removed, now.head.saturating_sub(bounds.head));
         if now.head < target {
             done.map_err(|error| self.note(&place.missing, error))?;
         }

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use weir_streams::{BoxFuture, LogError, LogWriter};
+use weir_streams::{BoxFuture, Counters, LogError, LogWriter};
 
-use crate::counters::add;
 use crate::frame::{OVERHEAD, count, envelope};
 use crate::lane::{Job, Lane};
 use crate::shared::Shared;
@@ -53,7 +52,7 @@ impl PravegaWriter {
     fn check_sizes(&self, payloads: &[&[u8]]) -> Result<(), LogError> {
         let limit = self.shared.max_record_bytes;
         let Some(large) = payloads.iter().find(|payload| payload.len() > limit) else { return Ok(()) };
-        add(&self.shared.link.counters.appends_refused, 1);
+        Counters::add(&self.shared.link.counters.appends_refused, 1);
         Err(LogError::RecordTooLarge {
             log: self.shared.info.name.clone(),
             bytes: count(large.len()),
@@ -88,7 +87,7 @@ impl PravegaWriter {
     }
 
     fn late(&self, waited: Duration) -> LogError {
-        add(&self.shared.link.counters.appends_failed, 1);
+        Counters::add(&self.shared.link.counters.appends_failed, 1);
         self.shared.link.timed_out(&format!("append to partition {}", self.partition), waited)
     }
 

@@ -125,7 +125,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         end.send(true).unwrap();
         read.extend(read_until(&mut reading, b"end").await);
         check_numbers(read, writing.await.unwrap());
-        assert!(log.client_stats().acknowledgements_timed_out > 0, "{:?}", log.client_stats());
+        assert!(log.stats().acknowledgements_timed_out > 0, "{:?}", log.stats());
     });
 }
 
@@ -156,7 +156,7 @@ pub fn killed_while_writing(servers: &Servers) {
         end.send(true).unwrap();
         read.extend(read_until(&mut reading, b"end").await);
         check_numbers(read, writing.await.unwrap());
-        let stats = log.client_stats();
+        let stats = log.stats();
         assert!(stats.writers_recreated > 0, "{stats:?}");
         // Everything is still there for whoever comes later.
         let again = open(&options(server, &scope)).await;
