@@ -172,12 +172,12 @@ impl Keeper {
         }
         if job.generation != *self.generation.borrow() {
             let why = self.last_failure.clone().unwrap_or_else(|| self.broken("an earlier part of it was not stored"));
-            self.refuse(job, why);
+            let _gone = job.done.send(Err(why));
             return Ok(());
         }
         if let Err(why) = self.prepare(&job).await {
             self.pause.failed();
-            self.refuse(job, why);
+            let _gone = job.done.send(Err(why));
             return Ok(());
         }
         let Some(writer) = &mut self.writer else { return Err(Failure::Died) };
@@ -246,6 +246,9 @@ impl Keeper {
             Counters::add(&counters.bytes_appended, job.bytes);
         }
         self.last_acknowledged = Instant::now();
+        if let Ok(place) = self.shared.partition(self.partition) {
+            place.missing.found();
+        }
         self.pause.succeeded();
         let _gone = job.done.send(answer);
     }
@@ -268,7 +271,6 @@ impl Keeper {
         self.last_failure = Some(why.clone());
         self.generation.send_modify(|generation| *generation += 1);
         for job in std::mem::take(&mut self.flying) {
-            Counters::add(&self.shared.link.counters.appends_failed, 1);
             let _gone = job.done.send(Err(why.clone()));
         }
     }
@@ -281,8 +283,16 @@ impl Keeper {
             (_, Ok(Err(error @ (LogError::Lost { .. } | LogError::Denied { .. })))) => error,
             (Failure::Late, _) => self.shared.link.timed_out(&self.action(), timeouts.acknowledgement),
             (_, Ok(Err(error))) => error,
-            (Failure::Said(text), _) => self.shared.link.fault(&self.action(), &text),
+            (Failure::Said(text), _) => self.missing_or(self.shared.link.fault(&self.action(), &text)),
             (Failure::Died, _) => self.broken("the client broke its connection off"),
+        }
+    }
+
+    /// A server that is just starting may say of a stream that it is not there.
+    fn missing_or(&self, error: LogError) -> LogError {
+        match self.shared.partition(self.partition) {
+            Ok(place) => self.shared.note(&place.missing, error),
+            Err(_) => error,
         }
     }
 
@@ -292,11 +302,6 @@ impl Keeper {
 
     fn broken(&self, cause: &str) -> LogError {
         self.shared.link.unreachable(&self.action(), cause)
-    }
-
-    fn refuse(&self, job: Job, why: LogError) {
-        Counters::add(&self.shared.link.counters.appends_failed, 1);
-        let _gone = job.done.send(Err(why));
     }
 }
 
@@ -315,4 +320,29 @@ async fn landing(flying: &mut VecDeque<Flying>) -> Result<(), Failure> {
         Ok(())
     };
     timeout_at(first.deadline, all).await.unwrap_or(Err(Failure::Late))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault_tests::rehearsal;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_stream_that_the_client_misses_is_lost_only_if_it_stays_away() {
+        let (_store, log) = rehearsal().await;
+        let keeper = Keeper::new(Arc::clone(&log.shared), 0, watch::channel(0).0);
+        let said = async || keeper.reason(Failure::Said("No such segment".to_owned())).await;
+        let first = said().await;
+        assert!(matches!(first, LogError::Server { .. }), "{first}");
+        let lost = async {
+            loop {
+                match said().await {
+                    LogError::Server { .. } => {}
+                    other => return other,
+                }
+            }
+        };
+        let lost = tokio::time::timeout(Duration::from_secs(60), lost).await.unwrap();
+        assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
+    }
 }

@@ -55,7 +55,7 @@ impl Missing {
         lock(&self.0).get_or_insert_with(Instant::now).elapsed()
     }
 
-    fn found(&self) {
+    pub fn found(&self) {
         *lock(&self.0) = None;
     }
 }
