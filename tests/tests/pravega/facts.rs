@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_log_contract::{Abilities, LogFactory, Setup, Site, check_all};
-use weir_pravega::{PravegaLog, PravegaOptions, Retention};
+use weir_pravega::{PravegaLog, PravegaOptions, Retention, Timeouts};
 use weir_streams::{BoxFuture, Log, LogError, LogStats, Position};
 use weir_tests::{Management, PravegaServer};
 
@@ -23,19 +23,29 @@ struct Place {
 
 impl LogFactory for Factory<'_> {
     fn abilities(&self) -> Abilities {
-        Abilities { reopens: true, remakes: true, retains: false }
+        Abilities { reopens: true, remakes: true, retains: false, stalls: true }
     }
 
     fn site<'a>(&'a self, setup: &'a Setup) -> BoxFuture<'a, Box<dyn Site>> {
         let site = self.sites.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let options = options(self.server, &self.scope);
         let options = PravegaOptions {
             prefix: format!("log{site}"),
             partitions: setup.partitions,
             max_record_bytes: setup.max_record_bytes,
-            ..options(self.server, &self.scope)
+            timeouts: Timeouts { call: setup.timeout, acknowledgement: setup.timeout, ..options.timeouts },
+            ..options
         };
         let management = self.server.management();
         Box::pin(async move { Box::new(Place { management, options }) as Box<dyn Site> })
+    }
+
+    fn stall(&self) {
+        self.server.pause();
+    }
+
+    fn go_on(&self) {
+        self.server.resume();
     }
 }
 
