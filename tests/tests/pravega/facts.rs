@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pravega_client::client_factory::ClientFactoryAsync;
+use pravega_client_shared::ScopedStream;
 use weir_log_contract::{Abilities, LogFactory, Setup, Site, check_all};
 use weir_pravega::{PravegaLog, PravegaOptions, Retention, Timeouts};
 use weir_streams::{BoxFuture, Log, LogError, LogStats, Position};
@@ -150,11 +152,7 @@ pub fn events_of_others_are_skipped_and_told(servers: &Servers) {
         let mut ours = writer(&log, 0).await;
         ours.append(b"first", 0).await.expect("an acknowledgement");
         // A stock writer's event.
-        let config = pravega_config(server);
-        let handle = tokio::runtime::Handle::current();
-        let factory = pravega_client::client_factory::ClientFactoryAsync::new(config, handle);
-        let stream = pravega_client_shared::ScopedStream::from(format!("{scope}/log-00").as_str());
-        let mut foreign = factory.create_event_writer(stream);
+        let mut foreign = stock_client(server).create_event_writer(first_partition(&scope));
         foreign.write_event(b"hello".to_vec()).await.await.unwrap().expect("an acknowledgement");
         ours.append(b"second", 0).await.expect("an acknowledgement");
 
@@ -171,9 +169,40 @@ pub fn events_of_others_are_skipped_and_told(servers: &Servers) {
     });
 }
 
-fn pravega_config(server: &PravegaServer) -> pravega_client_config::ClientConfig {
+/// Whoever has a stock client reads our records as events, each in its envelope.
+pub fn stock_readers_read_our_events(servers: &Servers) {
+    servers.on_durable(async |server, scope| {
+        let log = open(&options(server, &scope)).await;
+        let payloads: Vec<Vec<u8>> = (0..300).map(|number| "x".repeat(number * 7 % 500).into_bytes()).collect();
+        let borrowed: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+        let time_ms = now_ms();
+        writer(&log, 0).await.append_batch(&borrowed, time_ms).await.expect("an acknowledgement");
+
+        let group = stock_client(server).create_reader_group("stock".to_owned(), first_partition(&scope)).await;
+        let mut stock = group.create_reader("reader".to_owned()).await;
+        let mut bodies = Vec::new();
+        while bodies.len() < payloads.len() {
+            let Some(mut slice) = stock.acquire_segment().await.expect("a segment") else { continue };
+            bodies.extend(slice.by_ref().map(|event| event.value));
+            stock.release_segment(slice).await.expect("a released segment");
+        }
+        for (body, payload) in bodies.iter().zip(&payloads) {
+            let (envelope, rest) = body.split_at(20);
+            assert_eq!((&envelope[..4], &envelope[8..16]), (&b"WR\x01\x00"[..], &time_ms.to_be_bytes()[..]));
+            assert_eq!(rest, payload);
+        }
+        assert_eq!(bodies.len(), payloads.len());
+    });
+}
+
+fn stock_client(server: &PravegaServer) -> ClientFactoryAsync {
     let address = server.url().trim_start_matches("tcp://").to_owned();
-    pravega_client_config::ClientConfigBuilder::default().controller_uri(address).build().unwrap()
+    let config = pravega_client_config::ClientConfigBuilder::default().controller_uri(address).build().unwrap();
+    ClientFactoryAsync::new(config, tokio::runtime::Handle::current())
+}
+
+fn first_partition(scope: &str) -> ScopedStream {
+    ScopedStream::from(format!("{scope}/log-00").as_str())
 }
 
 /// A batch is larger than what may wait at a time, and still goes through, in order.
