@@ -20,7 +20,7 @@ use pravega::Servers;
 type Test = (&'static str, fn(&Servers));
 
 /// In this order: the last ones are those that hurt the server.
-const TESTS: [Test; 15] = [
+const TESTS: [Test; 16] = [
     ("contract", pravega::facts::contract),
     ("opens_at_once_agree", pravega::facts::opens_at_once_agree),
     ("other_facts_are_refused", pravega::facts::other_facts_are_refused),
@@ -34,6 +34,7 @@ const TESTS: [Test; 15] = [
     ("stopped_for_20_seconds", pravega::faults::stopped_for_20_seconds),
     ("killed_while_writing", pravega::faults::killed_while_writing),
     ("tls_and_password", pravega::secured::tls_and_password),
+    ("a_token_is_name_and_password_in_base64", pravega::secured::a_token_is_name_and_password_in_base64),
     ("refusals_have_their_own_code", pravega::secured::refusals_have_their_own_code),
     ("a_server_that_forgets", pravega::secured::a_server_that_forgets),
 ];

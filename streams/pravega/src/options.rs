@@ -174,8 +174,14 @@ impl PravegaOptions {
         self.timeouts.check()?;
         let address = self.address()?;
         self.check_tls(&address)?;
-        if let Auth::Keycloak(path) = &self.auth {
-            check_keycloak(path)?;
+        match &self.auth {
+            Auth::Keycloak(path) => check_keycloak(path)?,
+            // The client panics over what cannot stand in a header.
+            Auth::Token(token) if token.is_empty() || !token.chars().all(|it| it.is_ascii_graphic()) => {
+                let problem = "must be one word without blanks or line breaks: base64 of `user:password`";
+                return Err(setting("auth.token", "(hidden)", problem));
+            }
+            _ => {}
         }
         Ok(address)
     }
@@ -324,6 +330,10 @@ mod tests {
         }
         let options = PravegaOptions { tls: Some("/nowhere/ca.pem".into()), ..PravegaOptions::default() };
         assert_eq!(options.trust().expect_err("a refusal").code(), "WR0225");
+        for token in ["", "two words", "d2Vpcjp4\n"] {
+            let text = refused(|options| options.auth = Auth::Token(token.into()));
+            assert!(text.contains("log setting auth.token = ") && !text.contains("d2Vp"), "{text}");
+        }
         let text = refused(|options| options.auth = Auth::Keycloak("/nowhere/keycloak.json".into()));
         assert!(text.contains("cannot be read"), "{text}");
     }

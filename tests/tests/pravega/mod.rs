@@ -32,6 +32,8 @@ pub struct Secured {
 
 pub const USER: &str = "weir";
 pub const PASSWORD: &str = "open-the-weir";
+/// `weir:open-the-weir` in base64.
+pub const TOKEN: &str = "d2VpcjpvcGVuLXRoZS13ZWly";
 
 impl Servers {
     pub fn new(all: bool) -> Self {
