@@ -8,6 +8,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use weir_runtime::Health;
 
+use crate::assembly::LogMeter;
+
 /// 200 and `well` where nothing is wrong, else 503 and what is, a line each.
 fn answer(well: &'static str, wrong: Vec<String>) -> (StatusCode, String) {
     if wrong.is_empty() {
@@ -17,17 +19,24 @@ fn answer(well: &'static str, wrong: Vec<String>) -> (StatusCode, String) {
     }
 }
 
+/// What the pages show.
+pub struct Pages {
+    /// What this process counts.
+    pub metrics: PrometheusHandle,
+    /// What its logs count.
+    pub meter: LogMeter,
+    /// How its services are.
+    pub health: Health,
+}
+
 /// Serves until it is told to stop.
 ///
 /// # Errors
 /// If the listener fails.
-pub async fn serve(
-    listener: TcpListener,
-    metrics: PrometheusHandle,
-    health: Health,
-    stop: CancellationToken,
-) -> Result<(), std::io::Error> {
+pub async fn serve(listener: TcpListener, pages: Pages, stop: CancellationToken) -> Result<(), std::io::Error> {
+    let Pages { metrics, meter, health } = pages;
     let page = move || {
+        meter.read();
         let page = metrics.render();
         async move { ([("content-type", "text/plain; version=0.0.4")], page) }
     };

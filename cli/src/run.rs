@@ -14,11 +14,11 @@ use weir_ingest::{ClusterSpec, first_contact};
 use weir_outbox::{EVENTS, METRICS};
 use weir_runtime::{Backoff, Clock, Health, RealClock, TaskFailure, Tasks, seed_of, telemetry};
 
-use crate::assembly::{self, Data, DataError, Process, Reopen, Roles, Watched};
+use crate::assembly::{self, Data, DataError, LogMeter, Process, Reopen, Roles, Watched};
 use crate::config::{Config, ConfigError};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::http;
+use crate::http::{self, Pages};
 
 /// Watches Flink clusters and, where it may, acts: all services in one process.
 #[derive(Debug, Args)]
@@ -130,10 +130,12 @@ pub async fn run(
     let clusters = clusters(config)?;
     let told = Arc::clone(&clock);
     let health = Health::new(move || told.monotonic_ms());
+    let meter = LogMeter::start();
     let mut tasks = Tasks::new(stop.clone());
-    listen(config, service, &mut tasks, metrics, &health, &stop, out).await?;
+    let pages = Pages { metrics, meter: meter.clone(), health: health.clone() };
+    listen(config, service, &mut tasks, pages, &stop, out).await?;
     let pauses = Pauses::new(seed_of(&config.instance.id(clock.now_ms())));
-    let life = Life { config, service, clusters, clock, health, id: String::new(), pauses };
+    let life = Life { config, service, clusters, clock, health, meter, id: String::new(), pauses };
     let serving = async { tasks.join().await.map_err(|why| CliError::Failed(why.to_string())) };
     let living = async {
         let lived = life.lives(out, &stop).await;
@@ -151,6 +153,7 @@ struct Life<'a> {
     clusters: Vec<Watched>,
     clock: Arc<dyn Clock>,
     health: Health,
+    meter: LogMeter,
     id: String,
     pauses: Pauses,
 }
@@ -182,6 +185,7 @@ impl Life<'_> {
         self.show_zeros();
         loop {
             let Some(data) = self.open(stop).await? else { return Ok(()) };
+            self.meter.watch(&data.logs);
             if self.id.is_empty() {
                 self.greet(out, stop).await?;
             }
@@ -207,6 +211,7 @@ impl Life<'_> {
             info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
             let began_ms = self.clock.monotonic_ms();
             let ended = tasks.join().await;
+            self.meter.let_go();
             data.store.close().await;
             match ended {
                 Ok(()) => {
@@ -300,8 +305,7 @@ async fn listen(
     config: &Config,
     service: Service,
     tasks: &mut Tasks,
-    metrics: PrometheusHandle,
-    health: &Health,
+    pages: Pages,
     stop: &CancellationToken,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
@@ -314,7 +318,7 @@ async fn listen(
     })?;
     writeln!(out, "metrics and health on http://{}", listener.local_addr()?)?;
     out.flush()?;
-    tasks.spawn("metrics and health", http::serve(listener, metrics, health.clone(), stop.clone()));
+    tasks.spawn("metrics and health", http::serve(listener, pages, stop.clone()));
     Ok(())
 }
 

@@ -251,6 +251,19 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
         age.and_then(|age| age.split_once(' ')?.1.parse::<f64>().ok()).is_some_and(|age| age < 60.0)
     })
     .await;
+    until("it says what its logs did", || async {
+        let (_, text) = page("/metrics").await;
+        let of = |name: &str, log: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}{{log=\"{log}\"}} ")));
+            line.unwrap_or_else(|| panic!("no {name} of {log} in {text}")).parse::<u64>().unwrap()
+        };
+        for log in ["metrics", "events"] {
+            assert_eq!(of("weir_log_appends_failed_total", log), 0);
+            assert_eq!(of("weir_log_writers_recreated_total", log), 0);
+        }
+        of("weir_log_bytes_appended_total", "metrics") > 0
+    })
+    .await;
     // Another process on the same data is refused, and says by what.
     let second = home.command(&["run"]).output().await.unwrap();
     let said = String::from_utf8(second.stderr).unwrap();

@@ -7,7 +7,8 @@
 #   CONTROLLER_PORT free   the controller
 #   SECURE          none   a folder with broker.pem (key and certificates); adds a listener with TLS and SCRAM-SHA-512
 #   SECURE_PORT     free   its port; it is kept in DATA/secure-port
-#   SECURE_USER     none   name=...,password=... of the one who may log in there
+#   SECURE_USERS    none   name=...,password=... of those who may log in there, separated by blanks. The first one may do
+#                          everything there, as everybody without encryption; others what access control lists allow
 #   HEAP            256m   memory of the broker
 #   EXTRA           none   a file of further "key=value" lines
 #   WEIR_CACHE             see fetch.sh
@@ -59,6 +60,8 @@ listener.name.secure.ssl.keystore.type=PEM
 listener.name.secure.ssl.keystore.location=$SECURE/broker.pem
 listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:$(sed 's/^name=\([^,]*\).*/\1/' <<< "${SECURE_USERS:-}")
 EOF
   fi
   cat ${EXTRA:+"$EXTRA"} < /dev/null >> "$conf.new"
@@ -76,9 +79,10 @@ if [ ! -e "$conf" ]; then
   write_conf
   rm -rf "$DATA/data"
   id=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
-  user=(${SECURE_USER:+--add-scram "SCRAM-SHA-512=[$SECURE_USER]"})
+  users=()
+  for user in ${SECURE_USERS:-}; do users+=(--add-scram "SCRAM-SHA-512=[$user]"); done
   java "${lean[@]}" "${log[@]}" -cp "$kafka/lib/*" kafka.tools.StorageTool format --standalone -t "$id" -c "$conf.new" \
-    "${user[@]}" > "$DATA/format.log" 2>&1 || { cat "$DATA/format.log" >&2; exit 1; }
+    "${users[@]}" > "$DATA/format.log" 2>&1 || { cat "$DATA/format.log" >&2; exit 1; }
   mv "$conf.new" "$conf"
 fi
 

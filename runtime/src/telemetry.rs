@@ -33,6 +33,14 @@ pub const CATALOGUE: &[(&str, bool, &str)] = &[
     ),
     (LOG_GAPS, true, "Gaps in a log, by log and reason (truncated, corrupt, beyond_tail, other_incarnation)"),
     (LOG_REOPENED, true, "Times that the logs were opened again, since the server had lost them"),
+    (LOG_BYTES_APPENDED, true, "Bytes that a log has acknowledged to this process, its own overhead included, by log"),
+    (LOG_BYTES_REMOVED, true, "Bytes that this process gave up in a log, past retention or truncated, by log"),
+    (LOG_APPENDS_REFUSED, true, "Appends refused before anything was written, by log"),
+    (LOG_APPENDS_FAILED, true, "Appends that failed, whose records may or may not be stored, by log"),
+    (LOG_ACKNOWLEDGEMENTS_LATE, true, "Times that a server did not acknowledge in time, by log"),
+    (LOG_WRITERS_RECREATED, true, "Times that what appends to a server had failed for good and was made anew, by log"),
+    (LOG_READERS_RECREATED, true, "Times that what reads from a server had failed for good and was made anew, by log"),
+    (LOG_PANICS_CONTAINED, true, "Panics of a server's client that ended a call, a writer or a reader only, by log"),
     (
         RECORDS_DROPPED,
         true,
@@ -79,6 +87,22 @@ pub const LOG_RECORDS_LOST: &str = "weir_log_records_lost_total";
 pub const LOG_GAPS: &str = "weir_log_gaps_total";
 /// Times that the logs were opened again.
 pub const LOG_REOPENED: &str = "weir_log_reopened_total";
+/// Bytes that a log has acknowledged.
+pub const LOG_BYTES_APPENDED: &str = "weir_log_bytes_appended_total";
+/// Bytes given up in a log.
+pub const LOG_BYTES_REMOVED: &str = "weir_log_bytes_removed_total";
+/// Appends refused before anything was written.
+pub const LOG_APPENDS_REFUSED: &str = "weir_log_appends_refused_total";
+/// Appends that failed.
+pub const LOG_APPENDS_FAILED: &str = "weir_log_appends_failed_total";
+/// Times that a server did not acknowledge in time.
+pub const LOG_ACKNOWLEDGEMENTS_LATE: &str = "weir_log_acknowledgements_timed_out_total";
+/// Times that what appends to a server was made anew.
+pub const LOG_WRITERS_RECREATED: &str = "weir_log_writers_recreated_total";
+/// Times that what reads from a server was made anew.
+pub const LOG_READERS_RECREATED: &str = "weir_log_readers_recreated_total";
+/// Panics of a server's client that were contained.
+pub const LOG_PANICS_CONTAINED: &str = "weir_log_panics_contained_total";
 /// Records dropped before they were acknowledged.
 pub const RECORDS_DROPPED: &str = "weir_ingest_records_dropped_total";
 /// Records that the log has acknowledged.

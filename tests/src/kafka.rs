@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use crate::cluster::output;
+use crate::kafka_rights::{self as rights, KafkaRight};
 
 /// One real Kafka broker. It ends, with its folder, when this is dropped, and also when the test's process dies.
 pub struct KafkaBroker {
@@ -17,9 +18,11 @@ pub struct KafkaBroker {
 }
 
 impl KafkaBroker {
-    /// Who may log in at the secure listener.
+    /// Who may log in at the secure listener, and do everything.
     pub const USER: &str = "weir";
-    /// The password of [`KafkaBroker::USER`].
+    /// Who may log in there as well, and has no rights but those that were given by [`KafkaBroker::set_rights`].
+    pub const GUEST: &str = "guest";
+    /// The password of both.
     pub const PASSWORD: &str = "not-a-secret";
 
     /// Starts a broker and waits until it serves requests.
@@ -42,7 +45,8 @@ impl KafkaBroker {
     pub fn restart(&mut self) {
         let mut run = self.script("run.sh");
         run.env("SECURE", &self.folder);
-        run.env("SECURE_USER", format!("name={},password={}", Self::USER, Self::PASSWORD));
+        let login = |user: &str| format!("name={user},password={}", Self::PASSWORD);
+        run.env("SECURE_USERS", format!("{} {}", login(Self::USER), login(Self::GUEST)));
         // For machines that are busy with something else.
         run.env("START_SECONDS", "180");
         // Dropping the broker shows its log.
@@ -83,6 +87,14 @@ impl KafkaBroker {
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.folder.join("authority.pem")
+    }
+
+    /// Gives [`KafkaBroker::GUEST`] these rights on the topics whose names begin with `prefix`, and takes all others.
+    ///
+    /// # Panics
+    /// If the broker refuses.
+    pub fn set_rights(&self, prefix: &str, rights: &[KafkaRight]) {
+        rights::set(&self.address, Self::GUEST, prefix, rights).unwrap_or_else(|why| panic!("{why}"));
     }
 
     /// The folder with the broker's configuration, data and log.

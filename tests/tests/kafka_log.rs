@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         trial(&shared, "positions_past_the_tail_are_refused", failures::positions_past_the_tail_are_refused),
         trial(&shared, "secure_listener", secure::secure_listener),
         trial(&shared, "wrong_secrets_are_denied", secure::wrong_secrets_are_denied),
+        trial(&shared, "missing_rights_are_denied", secure::missing_rights_are_denied),
         trial(&shared, "killed_broker_loses_nothing", outages::killed_broker_loses_nothing),
         trial(&shared, "paused_broker_costs_no_memory", outages::paused_broker_costs_no_memory),
     ];

@@ -127,7 +127,7 @@ impl Partition {
         let records = match self.reader.read(AT_ONCE, Duration::ZERO).await {
             Ok(records) => records,
             Err(failed) => {
-                self.done = after_gap(office.logs.events.as_ref(), self.number, failed).await?;
+                self.done = after_gap(office.logs.events.as_ref(), EVENTS, self.number, failed).await?;
                 // A position after the end is none: whoever was there goes on from here as well.
                 self.saved.values_mut().for_each(|saved| *saved = self.done.min(*saved));
                 Vec::new()

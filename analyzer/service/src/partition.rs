@@ -6,7 +6,7 @@ use std::time::Duration;
 use metrics::{Gauge, counter, gauge};
 use tracing::{debug, error, warn};
 use weir_engine::{Context, Folded, Judged, STATE_FORMAT, Shard};
-use weir_outbox::{Logs, Publisher, after_gap};
+use weir_outbox::{Logs, METRICS, Publisher, after_gap};
 use weir_runtime::{Clock, telemetry};
 use weir_schemas::decision::Verdict;
 use weir_schemas::event::CloudEvent;
@@ -74,7 +74,7 @@ impl Partition {
             Some(Err(why)) => {
                 shard.begin_with_another_log();
                 error!(shard = name, code = why.code(), %why, "the log is not the one that the state was read from; reading it from its head");
-                counter!(telemetry::LOG_GAPS, "log" => info.name.clone(), "reason" => "other_incarnation").increment(1);
+                counter!(telemetry::LOG_GAPS, "log" => METRICS, "reason" => "other_incarnation").increment(1);
                 logs.metrics.head(number).await?
             }
             None => logs.metrics.head(number).await?,
@@ -101,7 +101,7 @@ impl Partition {
         let records = match self.reader.read(at_most, Duration::ZERO).await {
             Ok(records) => records,
             Err(failed) => {
-                let to = after_gap(logs.metrics.as_ref(), self.number, failed).await?;
+                let to = after_gap(logs.metrics.as_ref(), METRICS, self.number, failed).await?;
                 self.reader.seek(to);
                 self.had_gap = true;
                 Vec::new()

@@ -2,6 +2,7 @@
 
 mod collectors;
 mod data;
+mod logs;
 #[cfg(feature = "pravega")]
 mod pravega;
 
@@ -23,6 +24,7 @@ use weir_store::{Retention, StoreError};
 use crate::config::Config;
 
 pub use data::{Data, DataError};
+pub use logs::LogMeter;
 
 /// How often old data are given up, in milliseconds.
 const HOUSEKEEPING_MS: i64 = 60_000;

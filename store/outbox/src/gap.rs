@@ -5,11 +5,17 @@ use tracing::error;
 use weir_runtime::telemetry;
 use weir_streams::{Distance, Log, LogError, Position};
 
-/// Where to go on if a read failed because something is missing; the error itself if it failed for another reason.
+/// Where to go on if a read failed because something is missing; the error itself if it failed for another reason. It is counted
+/// under `name`, [`crate::METRICS`] or [`crate::EVENTS`].
 ///
 /// # Errors
 /// Any other failure of the read; and if the log cannot say where it begins.
-pub async fn after_gap(log: &dyn Log, partition: u32, failed: LogError) -> Result<Position, LogError> {
+pub async fn after_gap(
+    log: &dyn Log,
+    name: &'static str,
+    partition: u32,
+    failed: LogError,
+) -> Result<Position, LogError> {
     let (to, reason, lost) = match &failed {
         LogError::Truncated { head, lost, .. } => (*head, "truncated", *lost),
         LogError::Corrupt { resume, lost_bytes, .. } => {
@@ -19,10 +25,9 @@ pub async fn after_gap(log: &dyn Log, partition: u32, failed: LogError) -> Resul
         LogError::BeyondTail { .. } => (log.head(partition).await?, "beyond_tail", Distance::default()),
         _ => return Err(failed),
     };
-    let name = log.info().name.clone();
-    error!(log = name, partition, code = failed.code(), %failed, "a gap in a log; reading on after it");
-    counter!(telemetry::LOG_GAPS, "log" => name.clone(), "reason" => reason).increment(1);
-    counter!(telemetry::LOG_BYTES_LOST, "log" => name.clone(), "reason" => reason).increment(lost.bytes.unwrap_or(0));
+    error!(log = log.info().name, partition, code = failed.code(), %failed, "a gap in a log; reading on after it");
+    counter!(telemetry::LOG_GAPS, "log" => name, "reason" => reason).increment(1);
+    counter!(telemetry::LOG_BYTES_LOST, "log" => name, "reason" => reason).increment(lost.bytes.unwrap_or(0));
     counter!(telemetry::LOG_RECORDS_LOST, "log" => name, "reason" => reason).increment(lost.records.unwrap_or(0));
     Ok(to)
 }

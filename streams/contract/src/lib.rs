@@ -12,11 +12,13 @@
     reason = "this is test code: a check that fails, or that cannot build its input, stops there"
 )]
 
+mod outcomes;
 mod reading;
 mod retention;
 mod support;
 mod writing;
 
+pub use outcomes::{repeated_batches_are_known_by_their_sequences, stalled_server_is_told_and_outlived};
 pub use reading::{
     dropped_reads_lose_nothing, partitions_are_independent, positions_after_the_end_are_refused,
     reading_resumes_anywhere, slow_reader_misses_nothing, waiting_at_the_end_is_quiet,
@@ -56,4 +58,7 @@ pub async fn check_all(factory: &dyn LogFactory) {
     retention_by_age(factory).await;
     retention_by_size(factory).await;
     remade_log_is_noticed(factory).await;
+
+    repeated_batches_are_known_by_their_sequences(factory).await;
+    stalled_server_is_told_and_outlived(factory).await;
 }

@@ -18,6 +18,8 @@ pub struct Setup {
     pub retain_bytes: u64,
     /// Age up to which retention keeps records, in milliseconds.
     pub retain_age_ms: i64,
+    /// How long a server may take for an answer or an acknowledgement. Logs without a server take no notice.
+    pub timeout: Duration,
 }
 
 impl Default for Setup {
@@ -28,6 +30,7 @@ impl Default for Setup {
             segment_bytes: 1024,
             retain_bytes: 1024 * 1024 * 1024,
             retain_age_ms: 24 * 60 * 60 * 1000,
+            timeout: Duration::from_secs(15),
         }
     }
 }
@@ -41,6 +44,8 @@ pub struct Abilities {
     pub remakes: bool,
     /// Retention is applied when it is asked for, rather than by a server in its own time.
     pub retains: bool,
+    /// It has a server that can be made to hang.
+    pub stalls: bool,
 }
 
 /// Makes logs to be tested.
@@ -50,6 +55,12 @@ pub trait LogFactory: Send + Sync {
 
     /// A place for a log of its own, which nobody used before.
     fn site<'a>(&'a self, setup: &'a Setup) -> BoxFuture<'a, Box<dyn Site>>;
+
+    /// Makes the server hang: connections stay, answers do not come. Only asked of those that can.
+    fn stall(&self) {}
+
+    /// Lets the server go on.
+    fn go_on(&self) {}
 }
 
 /// The place of one log.

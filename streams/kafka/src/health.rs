@@ -147,6 +147,16 @@ fn describe(error: &KafkaError) -> String {
     error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
 }
 
+/// Whether the server does not let us, so that waiting is in vain.
+pub(crate) fn is_denied(error: &KafkaError) -> bool {
+    error.rdkafka_error_code().is_some_and(|code| is_denial(code, &describe(error)))
+}
+
+/// Whether it is about the consumer group, which the client asks for and we have no use for.
+pub(crate) fn is_of_group(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(Code::GroupAuthorizationFailed)
+}
+
 fn is_denial(code: Code, reason: &str) -> bool {
     match code {
         Code::Authentication
@@ -155,7 +165,6 @@ fn is_denial(code: Code, reason: &str) -> bool {
         | Code::IllegalSASLState
         | Code::TopicAuthorizationFailed
         | Code::ClusterAuthorizationFailed
-        | Code::GroupAuthorizationFailed
         | Code::TransactionalIdAuthorizationFailed => true,
         // A broken connection during the handshake is an outage; a certificate that somebody does not like is none.
         Code::SSL => reason.contains("certificate") || reason.contains("alert") || reason.contains("verify"),
@@ -251,6 +260,7 @@ mod tests {
             (Code::RequestTimedOut, "WR0221"),
             (Code::Authentication, "WR0222"),
             (Code::TopicAuthorizationFailed, "WR0222"),
+            (Code::ClusterAuthorizationFailed, "WR0222"),
             (Code::PolicyViolation, "WR0223"),
             (Code::NotEnoughReplicas, "WR0223"),
             (Code::Fatal, "WR0223"),

@@ -15,7 +15,6 @@ mod producer;
 mod reader;
 mod record;
 mod server;
-mod stats;
 mod topic;
 mod writer;
 

@@ -1,7 +1,6 @@
 //! The log itself.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rdkafka::admin::AdminOptions;
 use rdkafka::error::KafkaError;
@@ -48,12 +47,6 @@ impl KafkaLog {
         let brokers = &server.options.brokers;
         info!(log = info.name, brokers, incarnation = %info.incarnation, partitions, "log opened");
         Ok(Self { core: Arc::new(Core::new(server, info, life)) })
-    }
-
-    /// How often the client that sends had failed for good and was made anew.
-    #[must_use]
-    pub fn producers_rebuilt(&self) -> u64 {
-        self.core.server.known().counters.producers_rebuilt.load(Ordering::Relaxed)
     }
 
     async fn truncate(&self, partition: u32, before: Position) -> Result<Position, LogError> {

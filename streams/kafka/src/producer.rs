@@ -13,12 +13,12 @@ use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer}
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 use tracing::warn;
+use weir_streams::Counters;
 
 use crate::KafkaOptions;
 use crate::health::{Health, client_line, heard};
 use crate::options::length;
 use crate::record::KEY_BYTES;
-use crate::stats::{Counters, add};
 
 /// What a record costs in memory beside its payload.
 const RECORD_COST: usize = 128;
@@ -100,6 +100,16 @@ pub(crate) enum SendError {
     Failed(KafkaError),
     /// No record was acknowledged for too long. They may be yet.
     Late,
+}
+
+impl SendError {
+    /// Whether the acknowledgement took too long, by the client's clock or by ours.
+    pub fn is_late(&self) -> bool {
+        match self {
+            Self::Late => true,
+            Self::Failed(error) => error.rdkafka_error_code() == Some(Code::MessageTimedOut),
+        }
+    }
 }
 
 impl Batch {
@@ -200,8 +210,8 @@ impl ProducerContext for Reports {
             self.known.health.suspect();
             batch.fail(error.clone());
         } else if batch.counted {
-            add(&self.known.counters.records_appended, 1);
-            add(&self.known.counters.bytes_appended, length(bytes + KEY_BYTES));
+            Counters::add(&self.known.counters.records_appended, 1);
+            Counters::add(&self.known.counters.bytes_appended, length(bytes + KEY_BYTES));
             self.stored(message.partition(), message.offset());
             self.known.health.good();
         }
@@ -258,7 +268,7 @@ impl Producers {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.is_dead() {
             *current = generation(&self.config, &self.known)?;
-            add(&self.known.counters.producers_rebuilt, 1);
+            Counters::add(&self.known.counters.writers_recreated, 1);
             warn!(log = self.known.topic, "Kafka producer failed for good and was made anew");
         }
         Ok(Arc::clone(&current))
@@ -419,7 +429,7 @@ mod tests {
         });
         assert_eq!(stored(&producers), 80);
         let counters = &producers.known.counters;
-        assert_eq!(counters.producers_rebuilt.load(Ordering::Relaxed), 1);
+        assert_eq!(counters.writers_recreated.load(Ordering::Relaxed), 1);
         assert_eq!(counters.snapshot().records_appended, 80);
         assert_eq!(producers.known.lost(), None);
     }

@@ -8,14 +8,13 @@ use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{BorrowedMessage, Message};
 use tokio::time::{Instant, timeout_at};
-use weir_streams::{BoxFuture, LogError, LogReader, Position, Record};
+use weir_streams::{BoxFuture, Counters, LogError, LogReader, Position, Record};
 
 use crate::core::Core;
-use crate::health::{Listener, is_gone};
+use crate::health::{Listener, is_denied, is_gone, is_of_group};
 use crate::options::length;
 use crate::record::{is_hidden, time_of};
-use crate::server::{Bounds, at, is_misplaced, pause};
-use crate::stats::add;
+use crate::server::{Bounds, at, discard, is_misplaced, pause};
 
 /// Payload after which a read ends although more would be there.
 const READ_BYTES: usize = 4 * 1024 * 1024;
@@ -34,6 +33,8 @@ pub(crate) struct KafkaReader {
     suspicions: u64,
     /// A gap that was looked into: the server has nothing in between.
     known_gap: Option<u64>,
+    /// What the client said last, if nothing has come since.
+    trouble: Option<KafkaError>,
 }
 
 /// What a look into the client's queue gave.
@@ -49,7 +50,8 @@ impl KafkaReader {
     pub fn new(core: Arc<Core>, partition: u32, number: i32, from: Position) -> Self {
         let position = from.to_raw();
         let suspicions = core.server.health().suspicions();
-        Self { core, partition, number, position, consumer: None, placed: false, suspicions, known_gap: None }
+        let (consumer, placed, known_gap, trouble) = (None, false, None, None);
+        Self { core, partition, number, position, consumer, placed, suspicions, known_gap, trouble }
     }
 
     async fn read_some(&mut self, max_records: usize, wait: Duration) -> Result<Vec<Record>, LogError> {
@@ -86,20 +88,26 @@ impl KafkaReader {
         }
         self.core.check_life().await?;
         self.check_position(self.core.bounds(self.partition).await?)?;
-        let failed = |error: KafkaError| {
-            let options = &self.core.server.options;
-            let action = format!("read topic {}", options.topic);
-            self.core.server.health().explain(&action, &error, options.request_timeout())
+        let consumer = match self.consumer.take() {
+            Some(consumer) => consumer,
+            None => self.core.server.consumer().map_err(|error| self.explain(&error))?,
         };
-        if self.consumer.is_none() {
-            self.consumer = Some(self.core.server.consumer().map_err(failed)?);
-        }
-        if let Some(consumer) = &self.consumer {
-            let place = at(&self.core.info.name, self.number, self.position).map_err(failed)?;
-            consumer.assign(&place).map_err(failed)?;
-        }
+        let place = at(&self.core.info.name, self.number, self.position);
+        let assigned = place.and_then(|place| consumer.assign(&place));
+        self.consumer = Some(consumer);
+        assigned.map_err(|error| self.explain(&error))?;
         self.placed = true;
+        self.trouble = None;
         Ok(())
+    }
+
+    fn action(&self) -> String {
+        format!("read partition {} of topic {}", self.partition, self.core.info.name)
+    }
+
+    fn explain(&self, error: &KafkaError) -> LogError {
+        let server = &self.core.server;
+        server.health().explain(&self.action(), error, server.options.request_timeout())
     }
 
     fn check_position(&self, bounds: Bounds) -> Result<(), LogError> {
@@ -128,8 +136,8 @@ impl KafkaReader {
     async fn take(&mut self, max_records: usize, until: Instant) -> Result<Taken, LogError> {
         let Some(consumer) = &self.consumer else { return Ok(Taken::Misplaced) };
         let mut taken = Collector { records: Vec::new(), bytes: 0, position: self.position, gap: None };
-        let mut misplaced = false;
-        while taken.records.len() < max_records && taken.bytes < READ_BYTES {
+        let mut stop = None;
+        while stop.is_none() && taken.records.len() < max_records && taken.bytes < READ_BYTES {
             // Once there is something, only what is at hand is added, so that nothing taken can be dropped.
             let received = if taken.records.is_empty() {
                 timeout_at(until, consumer.recv()).await.ok()
@@ -138,40 +146,46 @@ impl KafkaReader {
             };
             match received {
                 None => break,
-                Some(Ok(message)) => {
-                    if !taken.add(&message, self.known_gap) {
-                        misplaced = true;
-                        break;
-                    }
-                    self.position = taken.position;
-                }
-                Some(Err(error)) if is_misplaced(&error) || is_gone(&error) => {
-                    misplaced = true;
-                    break;
-                }
+                Some(Ok(message)) if taken.add(&message, self.known_gap) => self.position = taken.position,
+                Some(Ok(_)) => stop = Some(Ok(Taken::Misplaced)),
+                Some(Err(error)) if is_misplaced(&error) || is_gone(&error) => stop = Some(Ok(Taken::Misplaced)),
+                Some(Err(error)) if is_denied(&error) => stop = Some(Err(error)),
                 // The client goes on by itself; if it does not get far, that is found out at the end of the wait.
+                Some(Err(error)) if !is_of_group(&error) => self.trouble = Some(error),
                 Some(Err(_)) => {}
             }
         }
-        self.placed &= !misplaced;
+        self.placed &= stop.is_none();
         self.known_gap = taken.gap.or(self.known_gap);
-        if taken.records.is_empty() {
-            return Ok(if misplaced { Taken::Misplaced } else { Taken::Nothing });
+        if matches!(stop, Some(Err(_))) {
+            // A client says it once; the next one says it again.
+            self.consumer.take().into_iter().for_each(discard);
         }
+        if taken.records.is_empty() {
+            return stop.unwrap_or(Ok(Taken::Nothing)).map_err(|error| self.explain(&error));
+        }
+        self.trouble = None;
         let known = self.core.server.known();
         known.saw(self.partition, self.position);
-        add(&known.counters.records_read, length(taken.records.len()));
+        Counters::add(&known.counters.records_read, length(taken.records.len()));
         Ok(Taken::Records(taken.records))
     }
 
     /// Nothing came. That is fine, if the server is there to say so.
-    async fn come_back_empty(&self, wait: Duration) -> Result<Vec<Record>, LogError> {
-        let server = &self.core.server;
-        if wait.is_zero() {
-            let action = format!("read partition {} of topic {}", self.partition, self.core.info.name);
-            return Err(server.health().late(&action, server.options.request_timeout()));
+    async fn come_back_empty(&mut self, wait: Duration) -> Result<Vec<Record>, LogError> {
+        match self.trouble.take() {
+            Some(error) if self.patience().await?.is_some() => {
+                let why = self.explain(&error);
+                self.trouble = Some(error);
+                return Err(why);
+            }
+            None if wait.is_zero() => {
+                let server = &self.core.server;
+                return Err(server.health().late(&self.action(), server.options.request_timeout()));
+            }
+            _ => {}
         }
-        if server.health().current().is_some() {
+        if self.core.server.health().current().is_some() {
             self.core.bounds(self.partition).await?;
         }
         Ok(Vec::new())
@@ -228,7 +242,7 @@ impl Drop for KafkaReader {
     fn drop(&mut self) {
         // Closing waits for the client's threads.
         if let Some(consumer) = self.consumer.take() {
-            crate::server::discard(consumer);
+            discard(consumer);
         }
     }
 }

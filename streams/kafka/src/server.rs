@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use weir_streams::LogError;
 
 use crate::KafkaOptions;
-use crate::health::{Health, Listener, is_gone};
+use crate::health::{Health, Listener, is_denied, is_gone, is_of_group};
 use crate::producer::{Known, Place, Producers, SendError};
 
 /// The first time that one attempt is given. Later ones get more, so that slow servers can answer as well.
@@ -168,10 +168,11 @@ impl Server {
         consumer.assign(&at(topic, 0, span.low)?)?;
         let deadline = Instant::now() + timeout;
         let (mut found, mut next) = (Vec::new(), span.low);
+        let mut last_error = None;
         while next < span.high {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(KafkaError::MessageConsumption(Code::OperationTimedOut));
+                return Err(last_error.unwrap_or(KafkaError::MessageConsumption(Code::OperationTimedOut)));
             }
             match consumer.poll(left) {
                 Some(Ok(message)) => {
@@ -180,8 +181,9 @@ impl Server {
                         break;
                     }
                 }
-                Some(Err(error)) if is_misplaced(&error) || is_gone(&error) => return Err(error),
-                // The client goes on by itself.
+                Some(Err(error)) if is_misplaced(&error) || is_gone(&error) || is_denied(&error) => return Err(error),
+                // The client goes on by itself; if it does not get far, this may be why.
+                Some(Err(error)) if !is_of_group(&error) => last_error = Some(error),
                 Some(Err(_)) | None => {}
             }
         }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use tracing::debug;
-use weir_streams::{BoxFuture, LogError, LogWriter};
+use weir_streams::{BoxFuture, Counters, LogError, LogWriter};
 
 use crate::core::Core;
 use crate::options::length;
 use crate::producer::Place;
 use crate::record::key_of;
-use crate::stats::add;
 
 pub(crate) struct KafkaWriter {
     core: Arc<Core>,
@@ -34,7 +33,7 @@ impl KafkaWriter {
             None => self.core.check_lost(),
         };
         if let Err(error) = &refusal {
-            add(&self.core.server.known().counters.appends_refused, 1);
+            Counters::add(&self.core.server.known().counters.appends_refused, 1);
             debug!(log = self.core.info.name, producer = self.producer, %error, "append refused");
         }
         refusal
@@ -51,7 +50,9 @@ impl KafkaWriter {
         let sent = server.producers.send(place, &key_of(now_ms), payloads).await;
         // An acknowledgement of another log is none.
         let Err(error) = sent else { return self.core.check_lost() };
-        add(&server.known().counters.appends_failed, 1);
+        let counters = &server.known().counters;
+        Counters::add(&counters.appends_failed, 1);
+        Counters::add(&counters.acknowledgements_timed_out, error.is_late().into());
         let failure = server.explain_send(&self.core.info.name, &error);
         if failure.gone {
             self.core.verify().await?;

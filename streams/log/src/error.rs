@@ -91,7 +91,7 @@ pub enum LogError {
         current: Incarnation,
     },
     /// The log has no such partition.
-    #[error("{code}: log {log} has partitions 0 to {}, not {partition}", partitions.saturating_sub(1), code = self.code())]
+    #[error("{code}: log {log} has partitions 0 to {}, not {partition}; name one of these", partitions.saturating_sub(1), code = self.code())]
     NoSuchPartition {
         /// The log.
         log: String,
@@ -155,13 +155,13 @@ pub enum LogError {
         cause: String,
     },
     /// The log was closed while something still used it.
-    #[error("{code}: log {log} was closed", code = self.code())]
+    #[error("{code}: log {log} was closed; while a process stops this is harmless, at any other time report it", code = self.code())]
     Closed {
         /// The log.
         log: String,
     },
     /// The log was opened for reading only.
-    #[error("{code}: log {log} was opened for reading only", code = self.code())]
+    #[error("{code}: log {log} was opened for reading only, and nothing was written; leave writing to the process that holds it", code = self.code())]
     ReadOnly {
         /// The log.
         log: String,
@@ -207,7 +207,7 @@ pub enum LogError {
         cause: String,
     },
     /// The server answered with an error.
-    #[error("{code}: cannot {action}: {server} answers: {cause}", code = self.code())]
+    #[error("{code}: cannot {action}: {server} answers: {cause}; look into the log of the server if this goes on", code = self.code())]
     Server {
         /// The address, as it was configured.
         server: String,
@@ -350,5 +350,33 @@ mod tests {
              at the head, and retain longer if this happens again"
         );
         assert!(!error.is_retryable());
+    }
+
+    #[test]
+    fn errors_of_a_log_that_is_not_to_be_used_say_what_to_do() {
+        let log = || "metrics".to_owned();
+        let (server, action, cause) = ("kafka:9092".to_owned(), "append".to_owned(), "not enough replicas".to_owned());
+        for (error, text) in [
+            (
+                LogError::Closed { log: log() },
+                "WR0216: log metrics was closed; while a process stops this is harmless, at any other time report it",
+            ),
+            (
+                LogError::ReadOnly { log: log() },
+                "WR0216: log metrics was opened for reading only, and nothing was written; leave writing to the process \
+                 that holds it",
+            ),
+            (
+                LogError::NoSuchPartition { log: log(), partition: 4, partitions: 4 },
+                "WR0210: log metrics has partitions 0 to 3, not 4; name one of these",
+            ),
+            (
+                LogError::Server { server, action, cause },
+                "WR0223: cannot append: kafka:9092 answers: not enough replicas; look into the log of the server if this \
+                 goes on",
+            ),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
     }
 }

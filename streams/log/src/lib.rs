@@ -29,4 +29,4 @@ pub use error::LogError;
 pub use hash::{PARTITION_HASH, partition_of};
 pub use memory::{MemoryLog, MemoryOptions};
 pub use position::{Distance, Incarnation, ParseIncarnationError, Position, StoredPosition};
-pub use stats::LogStats;
+pub use stats::{Counters, LogStats};

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use weir_log_contract::{Abilities, LogFactory, Setup, Site, check_all};
 use weir_streams::{BoxFuture, EmbeddedLog, EmbeddedOptions, Log, MemoryLog, MemoryOptions};
 
-const EVERYTHING: Abilities = Abilities { reopens: true, remakes: true, retains: true };
+const EVERYTHING: Abilities = Abilities { reopens: true, remakes: true, retains: true, stalls: false };
 
 struct Memory;
 

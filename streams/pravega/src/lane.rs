@@ -11,9 +11,8 @@ use pravega_client::error::Error;
 use pravega_client::event::EventWriter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
-use weir_streams::LogError;
+use weir_streams::{Counters, LogError};
 
-use crate::counters::add;
 use crate::link::Client;
 use crate::pause::Pause;
 use crate::shared::{Shared, lock};
@@ -173,12 +172,12 @@ impl Keeper {
         }
         if job.generation != *self.generation.borrow() {
             let why = self.last_failure.clone().unwrap_or_else(|| self.broken("an earlier part of it was not stored"));
-            self.refuse(job, why);
+            let _gone = job.done.send(Err(why));
             return Ok(());
         }
         if let Err(why) = self.prepare(&job).await {
             self.pause.failed();
-            self.refuse(job, why);
+            let _gone = job.done.send(Err(why));
             return Ok(());
         }
         let Some(writer) = &mut self.writer else { return Err(Failure::Died) };
@@ -226,7 +225,7 @@ impl Keeper {
         let events = client.large.create_event_writer(stream);
         self.writer = Some(Writer { events, _client: client });
         if self.made > 0 {
-            add(&self.shared.link.counters.writers_recreated, 1);
+            Counters::add(&self.shared.link.counters.writers_recreated, 1);
         }
         self.made += 1;
         Ok(())
@@ -243,10 +242,13 @@ impl Keeper {
         }
         let counters = &self.shared.link.counters;
         if answer.is_ok() {
-            add(&counters.records_appended, crate::frame::count(job.records));
-            add(&counters.bytes_appended, job.bytes);
+            Counters::add(&counters.records_appended, crate::frame::count(job.records));
+            Counters::add(&counters.bytes_appended, job.bytes);
         }
         self.last_acknowledged = Instant::now();
+        if let Ok(place) = self.shared.partition(self.partition) {
+            place.missing.found();
+        }
         self.pause.succeeded();
         let _gone = job.done.send(answer);
     }
@@ -260,8 +262,8 @@ impl Keeper {
         self.pause.failed();
         let counters = &self.shared.link.counters;
         match &failure {
-            Failure::Late => add(&counters.acknowledgements_timed_out, 1),
-            Failure::Died => add(&counters.panics_contained, 1),
+            Failure::Late => Counters::add(&counters.acknowledgements_timed_out, 1),
+            Failure::Died => Counters::add(&counters.panics_contained, 1),
             Failure::Said(_) => {}
         }
         let why = self.reason(failure).await;
@@ -269,7 +271,6 @@ impl Keeper {
         self.last_failure = Some(why.clone());
         self.generation.send_modify(|generation| *generation += 1);
         for job in std::mem::take(&mut self.flying) {
-            add(&self.shared.link.counters.appends_failed, 1);
             let _gone = job.done.send(Err(why.clone()));
         }
     }
@@ -282,8 +283,16 @@ impl Keeper {
             (_, Ok(Err(error @ (LogError::Lost { .. } | LogError::Denied { .. })))) => error,
             (Failure::Late, _) => self.shared.link.timed_out(&self.action(), timeouts.acknowledgement),
             (_, Ok(Err(error))) => error,
-            (Failure::Said(text), _) => self.shared.link.fault(&self.action(), &text),
+            (Failure::Said(text), _) => self.missing_or(self.shared.link.fault(&self.action(), &text)),
             (Failure::Died, _) => self.broken("the client broke its connection off"),
+        }
+    }
+
+    /// A server that is just starting may say of a stream that it is not there.
+    fn missing_or(&self, error: LogError) -> LogError {
+        match self.shared.partition(self.partition) {
+            Ok(place) => self.shared.note(&place.missing, error),
+            Err(_) => error,
         }
     }
 
@@ -293,11 +302,6 @@ impl Keeper {
 
     fn broken(&self, cause: &str) -> LogError {
         self.shared.link.unreachable(&self.action(), cause)
-    }
-
-    fn refuse(&self, job: Job, why: LogError) {
-        add(&self.shared.link.counters.appends_failed, 1);
-        let _gone = job.done.send(Err(why));
     }
 }
 
@@ -316,4 +320,29 @@ async fn landing(flying: &mut VecDeque<Flying>) -> Result<(), Failure> {
         Ok(())
     };
     timeout_at(first.deadline, all).await.unwrap_or(Err(Failure::Late))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault_tests::rehearsal;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_stream_that_the_client_misses_is_lost_only_if_it_stays_away() {
+        let (_store, log) = rehearsal().await;
+        let keeper = Keeper::new(Arc::clone(&log.shared), 0, watch::channel(0).0);
+        let said = async || keeper.reason(Failure::Said("No such segment".to_owned())).await;
+        let first = said().await;
+        assert!(matches!(first, LogError::Server { .. }), "{first}");
+        let lost = async {
+            loop {
+                match said().await {
+                    LogError::Server { .. } => {}
+                    other => return other,
+                }
+            }
+        };
+        let lost = tokio::time::timeout(Duration::from_secs(60), lost).await.unwrap();
+        assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
+    }
 }

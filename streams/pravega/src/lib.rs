@@ -6,11 +6,10 @@
 //!
 //! The client reports many failures by panicking, and others not at all. Everything of it runs in tasks on threads of its own;
 //! a panic, an answer that does not come, and a server that lost the log each become a [`weir_streams::LogError`], and what
-//! failed is made anew, with growing pauses. [`ClientStats`] counts how often. A release profile with `panic = "abort"` would
+//! failed is made anew, with growing pauses. [`weir_streams::LogStats`] counts how often. A release profile with `panic = "abort"` would
 //! turn all of that into the end of the program.
 
 mod birth;
-mod counters;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
@@ -27,7 +26,6 @@ mod reader;
 mod shared;
 mod writer;
 
-pub use counters::ClientStats;
 pub use log::PravegaLog;
 pub use options::{Auth, PravegaOptions, Retention, Timeouts};
 pub use panics::contain_client_panics;

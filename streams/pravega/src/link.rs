@@ -9,9 +9,8 @@ use pravega_client_config::{ClientConfig, ClientConfigBuilder};
 use pravega_client_retry::retry_policy::RetryWithBackoff;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
-use weir_streams::LogError;
+use weir_streams::{Counters, LogError};
 
-use crate::counters::{Counters, add};
 use crate::options::{Address, Auth, PravegaOptions, Timeouts, setting};
 use crate::panics::{THREAD_NAME, payload_text, shorten};
 
@@ -114,7 +113,7 @@ impl Link {
     pub fn task_fault(&self, action: &str, ended: JoinError) -> LogError {
         match ended.try_into_panic() {
             Ok(payload) => {
-                add(&self.counters.panics_contained, 1);
+                Counters::add(&self.counters.panics_contained, 1);
                 self.fault(action, &payload_text(&*payload))
             }
             Err(_) => self.unreachable(action, "the client was closed"),

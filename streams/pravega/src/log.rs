@@ -5,7 +5,6 @@ use std::sync::Arc;
 use weir_streams::{BoxFuture, Distance, Log, LogError, LogInfo, LogReader, LogStats, LogWriter, Position};
 
 use crate::birth;
-use crate::counters::ClientStats;
 use crate::link::{Client, Link, Settings};
 use crate::options::{Address, PravegaOptions};
 use crate::reader::PravegaReader;
@@ -36,12 +35,6 @@ impl PravegaLog {
         let birth = birth::open(&client, &link, &options, now_ms).await.map_err(|error| link.in_doubt(error))?;
         tracing::info!(log = %birth.info.name, incarnation = %birth.info.incarnation, "opened a log on Pravega");
         Ok(Self { shared: Arc::new(Shared::new(link, settings, client, &birth, &options)) })
-    }
-
-    /// What the client of Pravega had to be helped with since the log was opened.
-    #[must_use]
-    pub fn client_stats(&self) -> ClientStats {
-        self.shared.link.counters.client()
     }
 }
 
@@ -102,6 +95,6 @@ impl Log for PravegaLog {
     }
 
     fn stats(&self) -> LogStats {
-        self.shared.link.counters.log()
+        self.shared.link.counters.snapshot()
     }
 }

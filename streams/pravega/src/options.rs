@@ -82,6 +82,18 @@ impl Default for Timeouts {
     }
 }
 
+impl Timeouts {
+    /// Without time for an answer every question fails, and with more than anybody waits for none ever does.
+    fn check(&self) -> Result<(), LogError> {
+        for (name, value) in [("call_timeout_ms", self.call), ("ack_timeout_ms", self.acknowledgement)] {
+            if !(100..=600_000).contains(&value.as_millis()) {
+                return Err(setting(name, value.as_millis(), "has to be between 100 and 600000"));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What [`crate::PravegaLog::open`] needs to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PravegaOptions {
@@ -159,10 +171,17 @@ impl PravegaOptions {
             return Err(setting("queue_bytes", self.max_waiting_bytes, "must lie between 1 and 14 MiB"));
         }
         self.check_retention()?;
+        self.timeouts.check()?;
         let address = self.address()?;
         self.check_tls(&address)?;
-        if let Auth::Keycloak(path) = &self.auth {
-            check_keycloak(path)?;
+        match &self.auth {
+            Auth::Keycloak(path) => check_keycloak(path)?,
+            // The client panics over what cannot stand in a header.
+            Auth::Token(token) if token.is_empty() || !token.chars().all(|it| it.is_ascii_graphic()) => {
+                let problem = "must be one word without blanks or line breaks: base64 of `user:password`";
+                return Err(setting("auth.token", "(hidden)", problem));
+            }
+            _ => {}
         }
         Ok(address)
     }
@@ -276,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_followed_is_refused_with_the_setting() {
-        let cases: [(&str, Change); 12] = [
+        let cases: [(&str, Change); 16] = [
             ("scope", |options| options.scope = "a/b".into()),
             ("scope", |options| options.prefix = String::new()),
             ("partitions", |options| options.partitions = 0),
@@ -284,6 +303,10 @@ mod tests {
             ("queue_bytes", |options| options.max_waiting_bytes = 16 << 20),
             ("retain_age_ms", |options| options.retention = Retention::Age(0)),
             ("retain_bytes", |options| options.retention = Retention::Bytes(u64::MAX)),
+            ("call_timeout_ms", |options| options.timeouts.call = Duration::ZERO),
+            ("call_timeout_ms", |options| options.timeouts.call = Duration::from_secs(601)),
+            ("ack_timeout_ms", |options| options.timeouts.acknowledgement = Duration::from_millis(99)),
+            ("ack_timeout_ms", |options| options.timeouts.acknowledgement = Duration::from_millis(u64::MAX)),
             ("controller", |options| options.controller = "localhost:9090".into()),
             ("controller", |options| options.controller = "tcp://localhost".into()),
             ("controller", |options| options.controller = "tcp://a:1,b:2".into()),
@@ -307,6 +330,10 @@ mod tests {
         }
         let options = PravegaOptions { tls: Some("/nowhere/ca.pem".into()), ..PravegaOptions::default() };
         assert_eq!(options.trust().expect_err("a refusal").code(), "WR0225");
+        for token in ["", "two words", "d2Vpcjp4\n"] {
+            let text = refused(|options| options.auth = Auth::Token(token.into()));
+            assert!(text.contains("log setting auth.token = ") && !text.contains("d2Vp"), "{text}");
+        }
         let text = refused(|options| options.auth = Auth::Keycloak("/nowhere/keycloak.json".into()));
         assert!(text.contains("cannot be read"), "{text}");
     }

@@ -31,14 +31,45 @@ pub(crate) fn payload_text(payload: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
 }
 
-/// The client's errors quote whole connections.
+/// The client's errors quote whole connections, with the header by which we log in.
 pub(crate) fn shorten(text: &str) -> String {
     const LONGEST: usize = 300;
-    let text = text.trim();
+    let text = without_secrets(text.trim());
     if text.chars().count() <= LONGEST {
-        return text.to_owned();
+        return text;
     }
     let mut short: String = text.chars().take(LONGEST).collect();
     short.push('…');
     short
+}
+
+/// Hides what follows the name of a way to log in.
+fn without_secrets(text: &str) -> String {
+    let in_token = |it: char| it.is_ascii_alphanumeric() || matches!(it, '+' | '/' | '=' | '-' | '.' | '_' | '~');
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some(end) = ["Basic ", "Bearer "].iter().filter_map(|way| Some(rest.find(way)? + way.len())).min() {
+        let (before, after) = rest.split_at(end);
+        shown.push_str(before);
+        shown.push('…');
+        rest = after.trim_start_matches(in_token);
+    }
+    shown + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_logs_in_is_hidden() {
+        let said = "{\"authorization\": \"Basic d2VpcjphLWd1ZXNz\"} and Bearer ey.J_-x~+/=, tried again";
+        assert_eq!(shorten(said), "{\"authorization\": \"Basic …\"} and Bearer …, tried again");
+        assert_eq!(shorten("no such segment"), "no such segment");
+    }
+
+    #[test]
+    fn a_secret_is_not_cut_in_half() {
+        let said = format!("{} Basic d2VpcjphLWd1ZXNz", "x".repeat(285));
+        assert!(!shorten(&said).contains("d2Vp"), "{}", shorten(&said));
+    }
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
-use weir_streams::{BoxFuture, Distance, LogError, LogReader, Position, Record};
+use weir_streams::{BoxFuture, Counters, Distance, LogError, LogReader, Position, Record};
 
-use crate::counters::add;
 use crate::feed::{Ended, Feed};
 use crate::frame::{Damage, Frame, Frames, count};
 use crate::pause::Pause;
@@ -108,7 +107,7 @@ impl PravegaReader {
                 _ => break,
             }
         }
-        add(&self.shared.link.counters.records_read, count(records.len()));
+        Counters::add(&self.shared.link.counters.records_read, count(records.len()));
         Ok(records)
     }
 
@@ -129,7 +128,7 @@ impl PravegaReader {
     fn corrupt(&mut self, at: u64, resume: u64) -> LogError {
         let lost_bytes = resume.saturating_sub(at);
         if self.counts_at(at) {
-            add(&self.shared.link.counters.corrupt_bytes, lost_bytes);
+            Counters::add(&self.shared.link.counters.corrupt_bytes, lost_bytes);
         }
         LogError::Corrupt {
             path: self.path(),
@@ -203,9 +202,6 @@ impl PravegaReader {
 
     fn truncated(&mut self, wanted: Position, head: u64) -> LogError {
         let bytes = head.saturating_sub(wanted.to_raw());
-        if self.counts_at(wanted.to_raw()) {
-            add(&self.shared.link.counters.gap_bytes, bytes);
-        }
         self.leave();
         LogError::Truncated {
             partition: self.partition,
@@ -231,7 +227,7 @@ impl PravegaReader {
                 self.pause.over().await;
                 let place = self.shared.partition(self.partition)?;
                 if self.feeds_made > 0 && self.pause.is_on() {
-                    add(&self.shared.link.counters.readers_recreated, 1);
+                    Counters::add(&self.shared.link.counters.readers_recreated, 1);
                 }
                 self.feeds_made += 1;
                 none.insert(Feed::start(&self.shared.client, place.stream.clone(), place.segment, self.frames.end()))

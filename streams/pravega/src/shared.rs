@@ -6,10 +6,9 @@ use std::time::Duration;
 use pravega_client::byte::ByteReader;
 use pravega_client_shared::{ScopedStream, StreamCut};
 use tokio::time::Instant;
-use weir_streams::{LogError, LogInfo, Position};
+use weir_streams::{Counters, LogError, LogInfo, Position};
 
 use crate::birth::{self, Birth, Streams, cut};
-use crate::counters::add;
 use crate::frame::Seal;
 use crate::lane::WeakLane;
 use crate::link::{Client, Link, Settings};
@@ -56,7 +55,7 @@ impl Missing {
         lock(&self.0).get_or_insert_with(Instant::now).elapsed()
     }
 
-    fn found(&self) {
+    pub fn found(&self) {
         *lock(&self.0) = None;
     }
 }
@@ -218,7 +217,7 @@ impl Shared {
             async move { factory.controller_client().truncate_stream(&cut).await.map_err(|why| format!("{why:?}")) };
         let done = self.client.call(&format!("truncate stream {}", place.stream), order).await;
         let now = self.bounds(partition).await?;
-        add(&self.link.counters.bytes_removed, now.head.saturating_sub(bounds.head));
+        Counters::add(&self.link.counters.bytes_removed, now.head.saturating_sub(bounds.head));
         if now.head < target {
             done.map_err(|error| self.note(&place.missing, error))?;
         }

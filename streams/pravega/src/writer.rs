@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use weir_streams::{BoxFuture, LogError, LogWriter};
+use weir_streams::{BoxFuture, Counters, LogError, LogWriter};
 
-use crate::counters::add;
 use crate::frame::{OVERHEAD, count, envelope};
 use crate::lane::{Job, Lane};
 use crate::shared::Shared;
@@ -32,8 +31,18 @@ impl PravegaWriter {
     }
 
     async fn append_all(&mut self, payloads: &[&[u8]], now_ms: i64) -> Result<(), LogError> {
-        self.check_sizes(payloads)?;
-        self.shared.check_alive()?;
+        if let Err(refusal) = self.check_sizes(payloads).and_then(|()| self.shared.check_alive()) {
+            Counters::add(&self.shared.link.counters.appends_refused, 1);
+            return Err(refusal);
+        }
+        let appended = self.append_in_chunks(payloads, now_ms).await;
+        if appended.is_err() {
+            Counters::add(&self.shared.link.counters.appends_failed, 1);
+        }
+        appended
+    }
+
+    async fn append_in_chunks(&mut self, payloads: &[&[u8]], now_ms: i64) -> Result<(), LogError> {
         // The task of a lane ends only by a fault of ours; the next append gets a new one.
         self.lane = Lane::of(&self.shared, self.partition)?;
         let generation = self.lane.generation();
@@ -53,7 +62,6 @@ impl PravegaWriter {
     fn check_sizes(&self, payloads: &[&[u8]]) -> Result<(), LogError> {
         let limit = self.shared.max_record_bytes;
         let Some(large) = payloads.iter().find(|payload| payload.len() > limit) else { return Ok(()) };
-        add(&self.shared.link.counters.appends_refused, 1);
         Err(LogError::RecordTooLarge {
             log: self.shared.info.name.clone(),
             bytes: count(large.len()),
@@ -88,7 +96,6 @@ impl PravegaWriter {
     }
 
     fn late(&self, waited: Duration) -> LogError {
-        add(&self.shared.link.counters.appends_failed, 1);
         self.shared.link.timed_out(&format!("append to partition {}", self.partition), waited)
     }
 

@@ -134,10 +134,12 @@ pub async fn payloads(log: &KafkaLog, partition: u32) -> Vec<String> {
 }
 
 pub async fn contract(rig: &mut Rig<'_>) {
-    check_all(&Factory { options: rig.options(), sites: AtomicUsize::new(0) }).await;
+    let options = rig.options();
+    check_all(&Factory { broker: rig.broker, options, sites: AtomicUsize::new(0) }).await;
 }
 
-struct Factory {
+struct Factory<'a> {
+    broker: &'a KafkaBroker,
     options: KafkaOptions,
     sites: AtomicUsize,
 }
@@ -146,22 +148,33 @@ struct Topic {
     options: KafkaOptions,
 }
 
-impl LogFactory for Factory {
+impl LogFactory for Factory<'_> {
     fn abilities(&self) -> Abilities {
-        Abilities { reopens: true, remakes: true, retains: false }
+        Abilities { reopens: true, remakes: true, retains: false, stalls: true }
     }
 
     fn site<'a>(&'a self, setup: &'a Setup) -> BoxFuture<'a, Box<dyn Site>> {
         let number = self.sites.fetch_add(1, Ordering::Relaxed);
+        let timeout_ms = u64::try_from(setup.timeout.as_millis()).unwrap();
         let options = KafkaOptions {
             topic: format!("{}-{number}", self.options.topic),
             partitions: setup.partitions,
             max_record_bytes: setup.max_record_bytes,
             retain_bytes: setup.retain_bytes,
             retain_ms: setup.retain_age_ms.unsigned_abs(),
+            delivery_timeout_ms: timeout_ms,
+            request_timeout_ms: timeout_ms,
             ..self.options.clone()
         };
         Box::pin(std::future::ready(Box::new(Topic { options }) as Box<dyn Site>))
+    }
+
+    fn stall(&self) {
+        self.broker.pause();
+    }
+
+    fn go_on(&self) {
+        self.broker.resume();
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use weir_kafka::{KafkaLog, KafkaOptions};
 use weir_streams::{Log, Position};
-use weir_tests::wait_until;
+use weir_tests::{resident_bytes, wait_until};
 
 use super::{NOW_MS, PATIENCE, Rig, open, read_all};
 
@@ -162,8 +162,6 @@ pub async fn paused_broker_costs_no_memory(rig: &mut Rig<'_>) {
         (paused.elapsed() >= length).then_some(())
     })
     .await;
-    let late = log.tail(0).await.unwrap_err();
-    assert!(late.is_retryable(), "{late}");
     rig.broker.resume();
     let grown = most.saturating_sub(before);
     assert!(grown < 8 * options.queue_bytes, "{} MiB more than before", grown / MIB);
@@ -176,10 +174,4 @@ pub async fn paused_broker_costs_no_memory(rig: &mut Rig<'_>) {
         check(&log, partition, last, failures).await;
     }
     println!("{} KiB more while the broker hung", grown / 1024);
-}
-
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }

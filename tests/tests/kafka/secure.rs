@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use weir_kafka::{KafkaLog, KafkaOptions, KafkaSasl, KafkaTls, SaslMechanism};
-use weir_streams::LogError;
-use weir_tests::KafkaBroker;
+use weir_streams::{Log, LogError};
+use weir_tests::{KafkaBroker, KafkaRight, wait_until};
 
-use super::{NOW_MS, Rig, append, open, payloads};
+use super::{NOW_MS, PATIENCE, Rig, append, open, payloads, reader_at_head};
 
 fn options(rig: &Rig<'_>, password: &str) -> KafkaOptions {
     let ca = Some(rig.broker.authority());
@@ -43,4 +43,65 @@ pub async fn wrong_secrets_are_denied(rig: &mut Rig<'_>) {
     let plain = KafkaOptions { tls: None, sasl: None, request_timeout_ms: 3_000, ..options(rig, "") };
     let error = KafkaLog::open(plain, NOW_MS).await.err().unwrap();
     assert!(error.is_retryable(), "{error}");
+}
+
+/// The rights that the manual names, and no others.
+const RIGHTS: [KafkaRight; 5] =
+    [KafkaRight::Read, KafkaRight::Write, KafkaRight::Create, KafkaRight::DescribeConfigs, KafkaRight::AlterConfigs];
+
+/// The refusal, once the broker knows of a change of rights, and how long it took.
+async fn denial<T>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T, LogError>) -> (LogError, Duration) {
+    wait_until(what, PATIENCE, async || {
+        let began = Instant::now();
+        let refused = attempt().await.err().filter(|error| matches!(error, LogError::Denied { .. }));
+        refused.map(|error| (error, began.elapsed()))
+    })
+    .await
+}
+
+/// Each right that is missing is called so, at once; a server that is slow is something else.
+pub async fn missing_rights_are_denied(rig: &mut Rig<'_>) {
+    let mut guest = options(rig, KafkaBroker::PASSWORD);
+    guest.sasl.as_mut().unwrap().user = KafkaBroker::GUEST.into();
+    let topic = guest.topic.clone();
+    let (error, _) = denial("a refusal", async || KafkaLog::open(guest.clone(), NOW_MS).await).await;
+    assert!(error.to_string().contains("look for topic"), "{error}");
+
+    rig.broker.set_rights(&topic, &RIGHTS);
+    let made = wait_until("the rights", PATIENCE, async || KafkaLog::open(guest.clone(), NOW_MS).await.ok()).await;
+    append(&made, 1, &[b"1", b"2"]).await;
+    assert_eq!(payloads(&made, 1).await, ["1", "2"]);
+    let mut reader = reader_at_head(&made, 1).await;
+    assert_eq!(reader.read(10, PATIENCE).await.unwrap().len(), 2);
+
+    for missing in RIGHTS.into_iter().filter(|right| *right != KafkaRight::Create) {
+        let left: Vec<KafkaRight> = RIGHTS.into_iter().filter(|right| *right != missing).collect();
+        rig.broker.set_rights(&topic, &left);
+        let (refused, took) = match missing {
+            KafkaRight::Write => {
+                denial("no writing", async || made.writer(1, "test").await.unwrap().append(b"3", NOW_MS).await).await
+            }
+            // Settings that are to be changed.
+            KafkaRight::AlterConfigs => {
+                let changed = KafkaOptions { retain_ms: 7_200_000, ..guest.clone() };
+                denial("no change", async || KafkaLog::open(changed.clone(), NOW_MS).await).await
+            }
+            _ => denial("no opening", async || KafkaLog::open(guest.clone(), NOW_MS).await).await,
+        };
+        println!("without {missing:?}, after {took:?}: {refused}");
+        assert!(took < Duration::from_millis(guest.request_timeout_ms), "{missing:?}: after {took:?}");
+        if missing == KafkaRight::Read {
+            let (refused, took) = denial("no reading", async || reader.read(10, PATIENCE).await).await;
+            assert!(refused.to_string().contains(&topic), "{refused}");
+            assert!(took < PATIENCE, "after {took:?}");
+        }
+    }
+    rig.broker.set_rights(&topic, &RIGHTS);
+    let mut writer = made.writer(1, "test").await.unwrap();
+    wait_until("the rights", PATIENCE, async || writer.append(b"last", NOW_MS).await.ok()).await;
+    wait_until("the record", PATIENCE, async || {
+        let records = reader.read(10, Duration::from_secs(1)).await.unwrap_or_default();
+        records.iter().any(|record| record.payload == b"last").then_some(())
+    })
+    .await;
 }

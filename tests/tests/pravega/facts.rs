@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pravega_client::client_factory::ClientFactoryAsync;
+use pravega_client_shared::ScopedStream;
 use weir_log_contract::{Abilities, LogFactory, Setup, Site, check_all};
-use weir_pravega::{PravegaLog, PravegaOptions, Retention};
-use weir_streams::{BoxFuture, Log, LogError, Position};
+use weir_pravega::{PravegaLog, PravegaOptions, Retention, Timeouts};
+use weir_streams::{BoxFuture, Log, LogError, LogStats, Position};
 use weir_tests::{Management, PravegaServer};
 
 use super::{Servers, now_ms, open, options, reader, refusal, writer};
@@ -23,19 +25,29 @@ struct Place {
 
 impl LogFactory for Factory<'_> {
     fn abilities(&self) -> Abilities {
-        Abilities { reopens: true, remakes: true, retains: false }
+        Abilities { reopens: true, remakes: true, retains: false, stalls: true }
     }
 
     fn site<'a>(&'a self, setup: &'a Setup) -> BoxFuture<'a, Box<dyn Site>> {
         let site = self.sites.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let options = options(self.server, &self.scope);
         let options = PravegaOptions {
             prefix: format!("log{site}"),
             partitions: setup.partitions,
             max_record_bytes: setup.max_record_bytes,
-            ..options(self.server, &self.scope)
+            timeouts: Timeouts { call: setup.timeout, acknowledgement: setup.timeout, ..options.timeouts },
+            ..options
         };
         let management = self.server.management();
         Box::pin(async move { Box::new(Place { management, options }) as Box<dyn Site> })
+    }
+
+    fn stall(&self) {
+        self.server.pause();
+    }
+
+    fn go_on(&self) {
+        self.server.resume();
     }
 }
 
@@ -140,11 +152,7 @@ pub fn events_of_others_are_skipped_and_told(servers: &Servers) {
         let mut ours = writer(&log, 0).await;
         ours.append(b"first", 0).await.expect("an acknowledgement");
         // A stock writer's event.
-        let config = pravega_config(server);
-        let handle = tokio::runtime::Handle::current();
-        let factory = pravega_client::client_factory::ClientFactoryAsync::new(config, handle);
-        let stream = pravega_client_shared::ScopedStream::from(format!("{scope}/log-00").as_str());
-        let mut foreign = factory.create_event_writer(stream);
+        let mut foreign = stock_client(server).create_event_writer(first_partition(&scope));
         foreign.write_event(b"hello".to_vec()).await.await.unwrap().expect("an acknowledgement");
         ours.append(b"second", 0).await.expect("an acknowledgement");
 
@@ -161,9 +169,40 @@ pub fn events_of_others_are_skipped_and_told(servers: &Servers) {
     });
 }
 
-fn pravega_config(server: &PravegaServer) -> pravega_client_config::ClientConfig {
+/// Whoever has a stock client reads our records as events, each in its envelope.
+pub fn stock_readers_read_our_events(servers: &Servers) {
+    servers.on_durable(async |server, scope| {
+        let log = open(&options(server, &scope)).await;
+        let payloads: Vec<Vec<u8>> = (0..300).map(|number| "x".repeat(number * 7 % 500).into_bytes()).collect();
+        let borrowed: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+        let time_ms = now_ms();
+        writer(&log, 0).await.append_batch(&borrowed, time_ms).await.expect("an acknowledgement");
+
+        let group = stock_client(server).create_reader_group("stock".to_owned(), first_partition(&scope)).await;
+        let mut stock = group.create_reader("reader".to_owned()).await;
+        let mut bodies = Vec::new();
+        while bodies.len() < payloads.len() {
+            let Some(mut slice) = stock.acquire_segment().await.expect("a segment") else { continue };
+            bodies.extend(slice.by_ref().map(|event| event.value));
+            stock.release_segment(slice).await.expect("a released segment");
+        }
+        for (body, payload) in bodies.iter().zip(&payloads) {
+            let (envelope, rest) = body.split_at(20);
+            assert_eq!((&envelope[..4], &envelope[8..16]), (&b"WR\x01\x00"[..], &time_ms.to_be_bytes()[..]));
+            assert_eq!(rest, payload);
+        }
+        assert_eq!(bodies.len(), payloads.len());
+    });
+}
+
+fn stock_client(server: &PravegaServer) -> ClientFactoryAsync {
     let address = server.url().trim_start_matches("tcp://").to_owned();
-    pravega_client_config::ClientConfigBuilder::default().controller_uri(address).build().unwrap()
+    let config = pravega_client_config::ClientConfigBuilder::default().controller_uri(address).build().unwrap();
+    ClientFactoryAsync::new(config, tokio::runtime::Handle::current())
+}
+
+fn first_partition(scope: &str) -> ScopedStream {
+    ScopedStream::from(format!("{scope}/log-00").as_str())
 }
 
 /// A batch is larger than what may wait at a time, and still goes through, in order.
@@ -182,7 +221,9 @@ pub fn batches_are_fast_and_bounded(servers: &Servers) {
         assert_eq!(read.len(), RECORDS + 1);
         assert!(read.iter().zip(&payloads).all(|(read, written)| read == written), "out of order");
         assert_eq!(reading.position(), log.tail(0).await.expect("a tail"));
-        assert_eq!(log.client_stats(), weir_pravega::ClientStats::default(), "a good day");
+        let LogStats { records_appended, bytes_appended, records_read, .. } = log.stats();
+        let good_day = LogStats { records_appended, bytes_appended, records_read, ..LogStats::default() };
+        assert_eq!(log.stats(), good_day);
         assert!(reading.position() > Position::from_raw(0));
     });
 }

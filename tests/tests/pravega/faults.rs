@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weir_pravega::PravegaOptions;
+use weir_pravega::{PravegaLog, PravegaOptions};
 use weir_streams::{Log, LogError, LogReader, LogWriter};
-use weir_tests::wait_until;
+use weir_tests::{resident_bytes, wait_until};
 
 use super::facts::streams;
 use super::{Servers, append_until_taken, open, options, read_until, reader, refusal, writer};
@@ -95,26 +95,33 @@ fn check_numbers(mut payloads: Vec<Vec<u8>>, written: u32) {
     assert_eq!(read, expected);
 }
 
+/// While the server hangs, no more is held than what may wait, however much is tried; then everything goes on.
 pub fn stopped_for_20_seconds(servers: &Servers) {
+    const MIB: u64 = 1024 * 1024;
     servers.on_durable(async |server, scope| {
-        let log = open(&options(server, &scope)).await;
+        let log = open(&PravegaOptions { max_waiting_bytes: 2 << 20, ..options(server, &scope) }).await;
         let (end, ended) = tokio::sync::watch::channel(false);
+        let (relief, relieved) = tokio::sync::watch::channel(false);
         let writing = tokio::spawn(write_numbers(writer(&log, 0).await, ended));
+        let pressing: Vec<_> = (0..4).map(|_| tokio::spawn(press(log.clone(), relieved.clone()))).collect();
         let mut reading = reader(&log, 0, 0).await;
         let mut read = read_until(&mut reading, b"20").await;
+        wait_until("some load", Duration::from_secs(60), async || (log.stats().bytes_appended > 8 * MIB).then_some(()))
+            .await;
+        let before = resident_bytes();
         server.pause();
         servers.start_secured_meanwhile();
-        let stopped = Instant::now();
-        // Silence becomes an error on both sides, and in every question.
-        let error = reader_error(&mut reading, &mut read).await;
-        assert!(matches!(error, LogError::TimedOut { .. } | LogError::Unreachable { .. }), "{error}");
-        let error = log.tail(1).await.expect_err("no answer");
-        assert!(matches!(error, LogError::TimedOut { .. }), "{error}");
+        let (stopped, mut most) = (Instant::now(), 0);
         wait_until("20 seconds", Duration::from_secs(30), async || {
+            most = most.max(resident_bytes());
             (stopped.elapsed() >= Duration::from_secs(20)).then_some(())
         })
         .await;
+        relief.send(true).unwrap();
         server.resume();
+        let grown = most.saturating_sub(before);
+        println!("{} KiB more while the server hung", grown / 1024);
+        assert!(grown < 32 * MIB, "{} MiB more than before", grown / MIB);
         let later = wait_until("an acknowledgement", Duration::from_secs(90), async || {
             let before = log.stats().records_appended;
             read_more(&mut reading, &mut read).await;
@@ -122,11 +129,24 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         })
         .await;
         assert!(later >= 20);
+        futures::future::join_all(pressing).await.into_iter().for_each(|pressed| pressed.unwrap());
         end.send(true).unwrap();
         read.extend(read_until(&mut reading, b"end").await);
         check_numbers(read, writing.await.unwrap());
-        assert!(log.client_stats().acknowledgements_timed_out > 0, "{:?}", log.client_stats());
+        assert!(log.stats().acknowledgements_timed_out > 0, "{:?}", log.stats());
     });
+}
+
+/// Appends batches to partition 1, again and again, whatever becomes of them.
+async fn press(log: PravegaLog, relieved: tokio::sync::watch::Receiver<bool>) {
+    let payload = vec![7; 1_000];
+    let batch = vec![payload.as_slice(); 500];
+    let mut writing = writer(&log, 1).await;
+    while !*relieved.borrow() {
+        if let Err(error) = writing.append_batch(&batch, 0).await {
+            assert!(error.is_retryable(), "{error}");
+        }
+    }
 }
 
 async fn read_more(reading: &mut Box<dyn LogReader>, into: &mut Vec<Vec<u8>>) {
@@ -156,7 +176,7 @@ pub fn killed_while_writing(servers: &Servers) {
         end.send(true).unwrap();
         read.extend(read_until(&mut reading, b"end").await);
         check_numbers(read, writing.await.unwrap());
-        let stats = log.client_stats();
+        let stats = log.stats();
         assert!(stats.writers_recreated > 0, "{stats:?}");
         // Everything is still there for whoever comes later.
         let again = open(&options(server, &scope)).await;

@@ -32,6 +32,8 @@ pub struct Secured {
 
 pub const USER: &str = "weir";
 pub const PASSWORD: &str = "open-the-weir";
+/// `weir:open-the-weir` in base64.
+pub const TOKEN: &str = "d2VpcjpvcGVuLXRoZS13ZWly";
 
 impl Servers {
     pub fn new(all: bool) -> Self {
@@ -84,7 +86,7 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     // Calls of the client can hang; a test must not.
-    let limit = Duration::from_secs(150);
+    let limit = Duration::from_secs(300);
     runtime.block_on(async { tokio::time::timeout(limit, test).await.expect("the test ends") });
 }
 

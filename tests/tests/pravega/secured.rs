@@ -6,7 +6,7 @@ use weir_pravega::{Auth, PravegaOptions};
 use weir_streams::{Log, LogError};
 
 use super::faults::{final_reader_error, final_writer_error};
-use super::{PASSWORD, Secured, Servers, USER, open, options, read_until, reader, refusal, writer};
+use super::{PASSWORD, Secured, Servers, TOKEN, USER, open, options, read_until, reader, refusal, writer};
 
 fn secured(secured: &Secured, scope: &str) -> PravegaOptions {
     PravegaOptions {
@@ -26,6 +26,21 @@ pub fn tls_and_password(servers: &Servers) {
         assert_eq!(read_until(&mut reading, b"record").await.len(), 1);
         let end = log.tail(1).await.expect("a tail");
         assert_eq!(log.truncate_before(1, end).await.expect("a head"), end);
+    });
+}
+
+pub fn a_token_is_name_and_password_in_base64(servers: &Servers) {
+    servers.on_secured(async |server, scope| {
+        let good = PravegaOptions { auth: Auth::Token(TOKEN.into()), ..secured(server, &scope) };
+        let log = open(&good).await;
+        writer(&log, 0).await.append(b"record", 7).await.expect("an acknowledgement");
+        let mut reading = reader(&log, 0, 0).await;
+        assert_eq!(read_until(&mut reading, b"record").await.len(), 1);
+        // `weir:a-guess`.
+        let wrong = PravegaOptions { auth: Auth::Token("d2VpcjphLWd1ZXNz".into()), ..good };
+        let error = refusal(&wrong).await;
+        assert!(matches!(error, LogError::Denied { .. }), "{error}");
+        assert!(!error.to_string().contains("d2Vpcjph"), "{error}");
     });
 }
 
