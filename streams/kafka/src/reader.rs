@@ -10,7 +10,7 @@ use rdkafka::message::{BorrowedMessage, Message};
 use tokio::time::{Instant, timeout_at};
 use weir_streams::{BoxFuture, LogError, LogReader, Position, Record};
 
-use crate::core::Core;
+use crate::core::{CHECK_EVERY, Core};
 use crate::health::{Listener, is_gone};
 use crate::options::length;
 use crate::record::{is_hidden, time_of};
@@ -30,8 +30,8 @@ pub(crate) struct KafkaReader {
     consumer: Option<StreamConsumer<Listener>>,
     /// Whether the client reads from our position on.
     placed: bool,
-    /// Suspicions that were looked into before the last placing.
-    suspicions: u64,
+    /// When something came last.
+    heard: Instant,
     /// A gap that was looked into: the server has nothing in between.
     known_gap: Option<u64>,
 }
@@ -48,8 +48,8 @@ enum Taken {
 impl KafkaReader {
     pub fn new(core: Arc<Core>, partition: u32, number: i32, from: Position) -> Self {
         let position = from.to_raw();
-        let suspicions = core.server.health().suspicions();
-        Self { core, partition, number, position, consumer: None, placed: false, suspicions, known_gap: None }
+        let heard = Instant::now();
+        Self { core, partition, number, position, consumer: None, placed: false, heard, known_gap: None }
     }
 
     async fn read_some(&mut self, max_records: usize, wait: Duration) -> Result<Vec<Record>, LogError> {
@@ -58,13 +58,8 @@ impl KafkaReader {
         }
         let deadline = Instant::now() + wait;
         loop {
-            self.core.check_lost()?;
-            let suspicions = self.core.server.health().suspicions();
-            if self.suspicions != suspicions {
-                // What the client holds may be of another topic by now.
-                self.core.check_life().await?;
-                self.suspicions = suspicions;
-            }
+            // What the client holds may be of another topic by now.
+            self.core.check_life().await?;
             self.place().await?;
             let patience = if wait.is_zero() { self.patience().await? } else { Some(deadline) };
             let Some(until) = patience else { return Ok(Vec::new()) };
@@ -139,7 +134,7 @@ impl KafkaReader {
             match received {
                 None => break,
                 Some(Ok(message)) => {
-                    if !taken.add(&message, self.known_gap) {
+                    if in_doubt(&mut self.heard, &self.core) || !taken.add(&message, self.known_gap) {
                         misplaced = true;
                         break;
                     }
@@ -176,6 +171,17 @@ impl KafkaReader {
         }
         Ok(Vec::new())
     }
+}
+
+/// Whether another log may have taken the place of this one while nothing came. Then that is looked into before anything is read, and
+/// what is ours comes again.
+fn in_doubt(heard: &mut Instant, core: &Core) -> bool {
+    let doubt = heard.elapsed() > CHECK_EVERY;
+    *heard = Instant::now();
+    if doubt {
+        core.server.health().suspect();
+    }
+    doubt
 }
 
 /// What one read brings together.
