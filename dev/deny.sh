@@ -8,7 +8,12 @@ tools=${WEIR_CACHE:-$HOME/.cache/weir}/cargo-deny-$version
 if [ ! -x "$tools/bin/cargo-deny" ]; then
   echo "building cargo-deny $version, once" >&2
   # Checked by its version alone: what it is built with does not matter here, so it is built quickly.
-  CARGO_TARGET_DIR="$tools/build" cargo install --quiet --locked --debug --root "$tools" "cargo-deny@$version"
+  for attempt in 1 2 3; do
+    if CARGO_TARGET_DIR="$tools/build" cargo install --quiet --locked --debug --root "$tools" "cargo-deny@$version"; then break; fi
+    echo "deny.sh: cargo-deny: attempt $attempt of 3 failed" >&2
+    if [ "$attempt" = 3 ]; then exit 1; fi
+    sleep $((attempt * 3))
+  done
   rm -rf "$tools/build"
 fi
 exec "$tools/bin/cargo-deny" --log-level error check --hide-inclusion-graph "$@"

@@ -70,8 +70,8 @@ impl Process {
         assert!(Command::new("kill").args([name, &id]).status().await.unwrap().success());
     }
 
-    async fn exit_code(&mut self, within: Duration) -> Option<i32> {
-        tokio::time::timeout(within, self.child.wait()).await.expect("it does not end").unwrap().code()
+    async fn exit_code(&mut self) -> Option<i32> {
+        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it does not end").unwrap().code()
     }
 }
 
@@ -220,7 +220,7 @@ async fn kill_9_three_times_within_a_growth_leads_to_the_right_size_by_one_resca
     assert_eq!((simulator.parallelism().await, simulator.rescales().await), (vec![1, 3, 5], 1), "{history:#?}");
     assert_eq!(ended(&history), 1, "{history:#?}");
     run.signal("-INT").await;
-    assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
+    assert_eq!(run.exit_code().await, Some(130));
 }
 
 #[tokio::test]
@@ -270,9 +270,9 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
     assert_eq!(second.status.code(), Some(1), "{said}");
     assert!(said.contains("lock"), "{said}");
     run.signal("-INT").await;
-    assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
+    assert_eq!(run.exit_code().await, Some(130));
     simulator.process.signal("-TERM").await;
-    assert_eq!(simulator.process.exit_code(Duration::from_secs(5)).await, Some(0));
+    assert_eq!(simulator.process.exit_code().await, Some(0));
 }
 
 #[tokio::test]
@@ -294,7 +294,7 @@ async fn a_process_is_not_ready_while_it_is_still_getting_to_know_its_cluster() 
     let alive = http.call(Request::get("/health/live")).await.unwrap();
     assert_eq!(alive.status, 200);
     run.signal("-INT").await;
-    assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
+    assert_eq!(run.exit_code().await, Some(130));
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn a_cluster_that_does_not_answer_is_said_once_and_waited_for() {
     let told = run.logged("cannot be read").await;
     assert!(told.contains("sim") && told.contains("nobody answers"), "{told}");
     run.signal("-INT").await;
-    assert_eq!(run.exit_code(Duration::from_secs(5)).await, Some(130));
+    assert_eq!(run.exit_code().await, Some(130));
     let mut again = 0;
     while let Some(line) = run.errors.next_line().await.unwrap() {
         again += usize::from(line.contains("cannot be read"));
@@ -342,7 +342,7 @@ async fn a_demo_that_is_interrupted_leaves_nothing_behind_either() {
     let mut demo = Process::start(weir().args(["demo", "--speed", "1"]).env("TMPDIR", temp.path()));
     demo.line_after("load ").await;
     demo.signal("-INT").await;
-    assert_eq!(demo.exit_code(Duration::from_secs(5)).await, Some(130));
+    assert_eq!(demo.exit_code().await, Some(130));
     assert_eq!(left_in(temp.path()), Vec::<PathBuf>::new());
 }
 

@@ -152,7 +152,11 @@ launch() { # NAME JAVA_ARGUMENTS...   leaves NAME.pid, NAME.log and NAME.out
   FLINK_CONF_DIR=$conf FLINK_LIB_DIR=$flink/lib FLINK_PLUGINS_DIR=$flink/plugins \
     nohup nice java "${lean[@]}" "${opens[@]}" -Dlog.file="$RUN_DIR/$name.log" -Djava.io.tmpdir="$RUN_DIR/tmp" \
     -cp "$class_path" "$@" > "$RUN_DIR/$name.out" 2>&1 < /dev/null &
-  echo $! > "$RUN_DIR/$name.pid"
+  # Whoever removed the folder meanwhile has ended all that it knew of.
+  if ! echo $! > "$RUN_DIR/$name.pid" || [ ! -e "$RUN_DIR/settings" ]; then
+    kill -KILL $!
+    die "$RUN_DIR was removed during the start"
+  fi
 }
 
 launch_jm() { # JOB_ARGUMENTS...
@@ -224,7 +228,8 @@ wait_for_slots() { # COUNT
     seen=$(curl -s -m 5 "http://127.0.0.1:$rest_port/overview" | sed -n 's/.*"slots-total":\([0-9]*\).*/\1/p') || true
     if [ "${seen:-0}" -ge "$wanted" ]; then return 0; fi
     for name in $(names tm) $(names jm); do
-      if is_alive "$(cat "$RUN_DIR/$name.pid")"; then continue; fi
+      # Not is_alive: a child of ours is not known by its command line before that is Java's.
+      if kill -0 "$(cat "$RUN_DIR/$name.pid")" 2> /dev/null; then continue; fi
       echo "$name ended during the start, see $RUN_DIR/$name.log and $name.out" >&2
       return 1
     done

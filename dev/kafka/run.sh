@@ -86,13 +86,15 @@ if [ ! -e "$conf" ]; then
   mv "$conf.new" "$conf"
 fi
 
+# What a run before this one said is not to be taken for its own.
+rm -f "$DATA/broker.log"
 nohup nice java "${lean[@]}" "${log[@]}" -cp "$kafka/lib/*" kafka.Kafka "$conf" > "$DATA/broker.log" 2>&1 < /dev/null &
 pid=$!
 echo "$pid" > "$DATA/pid"
 
 # The broker says this once it takes requests.
 deadline=$((SECONDS + ${START_SECONDS:-60}))
-until grep -q 'Kafka Server started' "$DATA/broker.log"; do
+until grep -q 'Kafka Server started' "$DATA/broker.log" 2> /dev/null; do
   if ! kill -0 "$pid" 2> /dev/null; then tail -n 40 "$DATA/broker.log" >&2; die "the broker ended during its start"; fi
   if [ "$SECONDS" -ge "$deadline" ]; then
     kill -KILL "$pid"

@@ -94,7 +94,12 @@ case $command in
       signal KILL
     fi
     ;;
-  kill) signal KILL ;;
+  kill)
+    signal KILL
+    for _ in $(seq 200); do [ -n "$(processes)" ] || exit 0; sleep 0.05; done
+    echo "run.sh: PostgreSQL does not end" >&2
+    exit 1
+    ;;
   pause) signal STOP ;;
   resume) signal CONT ;;
   url) url ;;

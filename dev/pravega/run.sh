@@ -57,7 +57,10 @@ EOS
 
 url() { echo "$scheme://$host:$rpc"; }
 
-alive() { [ -s "$RUN_DIR/pid" ] && kill -0 "$(cat "$RUN_DIR/pid")" 2>/dev/null; }
+# Not what is dead and only not buried yet.
+runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2> /dev/null; } # PID
+
+alive() { [ -s "$RUN_DIR/pid" ] && runs "$(cat "$RUN_DIR/pid")"; }
 
 ask() { # PATH [CURL OPTION...]   the management interface, whoever signed its certificate
   local protocol=http path=$1
@@ -200,7 +203,7 @@ end() {
     local pid
     pid=$(cat "$RUN_DIR/pid")
     kill -KILL "$pid"
-    while kill -0 "$pid" 2> /dev/null; do sleep 0.05; done
+    while runs "$pid"; do sleep 0.05; done
   fi
   rm -f "$RUN_DIR/pid"
 }

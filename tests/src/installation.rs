@@ -210,12 +210,12 @@ impl Service {
     /// Asks it to end, as supervisors do, and waits until it has; its exit code.
     ///
     /// # Panics
-    /// If it does not run, or not end within 15 s.
+    /// If it does not run, or not end within 60 s.
     pub async fn stop(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("it runs");
         output(Command::new("kill").args(["-TERM", &child.id().to_string()])).expect("it is ours");
         let what = format!("the end of {}", self.name);
-        wait_until(&what, Duration::from_secs(15), async || child.try_wait().expect("it is ours")).await.code()
+        wait_until(&what, Duration::from_secs(60), async || child.try_wait().expect("it is ours")).await.code()
     }
 }
 

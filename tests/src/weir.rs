@@ -55,11 +55,11 @@ impl Weir {
     /// Asks it to end, and waits until it has; its exit code.
     ///
     /// # Panics
-    /// If it does not run, or not end within 10 s.
+    /// If it does not run, or not end within 60 s.
     pub async fn stop(&mut self) -> Option<i32> {
         let mut child = self.child.take().expect("weir runs");
         output(Command::new("kill").args(["-INT", &child.id().to_string()])).expect("it is ours");
-        wait_until("the end of weir", Duration::from_secs(10), async || child.try_wait().expect("it is ours"))
+        wait_until("the end of weir", Duration::from_secs(60), async || child.try_wait().expect("it is ours"))
             .await
             .code()
     }

@@ -75,5 +75,7 @@ fn main() -> ExitCode {
         let name = format!("simulator_{version}_default_scheduler");
         trials.push(trial(name, move || SimulatedFlink::start(&options), false));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    // One cluster at a time is enough for a small machine.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -39,6 +39,11 @@ fn main() -> ExitCode {
         trial(&shared, "processes_that_open_at_once_agree", lives::processes_that_open_at_once_agree),
         trial(&shared, "remade_topic_is_noticed_while_open", lives::remade_topic_is_noticed_while_open),
         trial(&shared, "remade_log_is_noticed_by_an_idle_reader", lives::remade_log_is_noticed_by_an_idle_reader),
+        trial(
+            &shared,
+            "other_log_is_noticed_by_readers_that_were_told_nothing",
+            lives::other_log_is_noticed_by_readers_that_were_told_nothing,
+        ),
         trial(&shared, "deleted_topic_is_noticed_while_open", lives::deleted_topic_is_noticed_while_open),
         trial(&shared, "life_is_remembered_when_its_birth_is_gone", lives::life_is_remembered_when_its_birth_is_gone),
         trial(&shared, "foreign_topics_are_left_alone", lives::foreign_topics_are_left_alone),

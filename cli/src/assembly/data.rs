@@ -51,7 +51,13 @@ impl DataError {
         match self {
             Self::Store(why) => why.is_transient(),
             // Of a file that is locked or a folder that cannot be read somebody has to be told at once.
-            Self::Log(LogError::Unreachable { .. } | LogError::TimedOut { .. } | LogError::Server { .. }) => true,
+            // What was lost while it was opened may have been no more than a server that had not found its streams yet.
+            Self::Log(
+                LogError::Unreachable { .. }
+                | LogError::TimedOut { .. }
+                | LogError::Server { .. }
+                | LogError::Lost { .. },
+            ) => true,
             Self::Log(_) | Self::NoPravega => false,
         }
     }
@@ -165,5 +171,18 @@ fn kafka_options(kafka: &Kafka, log: &str, create: bool) -> KafkaOptions {
 fn make_private(folder: &Path) {
     if let Err(why) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder) {
         warn!(folder = %folder.display(), %why, "the folder of data cannot be made");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_find_its_streams_yet_is_waited_for() {
+        let (server, log) = (String::new(), String::new());
+        let lost = LogError::Lost { server, log, problem: "stream not found: weir/metrics-00".to_owned() };
+        assert!(DataError::from(lost).is_transient());
+        assert!(!DataError::from(LogError::Locked { lock: "log.lock".into() }).is_transient());
     }
 }

@@ -101,9 +101,9 @@ pub(crate) async fn is_still(server: &Arc<Server>, life: &Life) -> Result<Result
 
 async fn look(server: &Arc<Server>, partitions: u32) -> Result<Look, LogError> {
     let topic = &server.options.topic;
-    let remembered = remembered(server).await?;
+    let last = remembered(server).await?;
     let bounds = server.bounds(topic, 0).await?;
-    if let Some(life) = &remembered
+    if let Some(life) = &last
         && let Some(born_at) = life.born_at.filter(|born_at| *born_at < bounds.high)
     {
         let gone = born_at < bounds.low;
@@ -113,10 +113,11 @@ async fn look(server: &Arc<Server>, partitions: u32) -> Result<Look, LogError> {
     }
     if bounds.low == bounds.high {
         // Nothing to go by. What was ours may have lost its records; anything else has to be unused.
-        let problem = if remembered.is_none() { find_use(server, partitions, bounds).await? } else { None };
+        let problem = if last.is_none() { find_use(server, partitions, bounds).await? } else { None };
         let Some(problem) = problem else { return Ok(Look::Unborn) };
-        // Births come before all else: were it the work of another process, its birth would be seen by now.
-        if server.bounds(topic, 0).await? != bounds {
+        // Births come before all else: were it the work of another process, its birth would be seen by now, or be
+        // remembered if it has been given up already.
+        if server.bounds(topic, 0).await? != bounds || remembered(server).await?.is_some() {
             return Ok(Look::Overtaken);
         }
         return Err(occupied(server, topic, problem));

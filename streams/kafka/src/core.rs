@@ -12,7 +12,7 @@ use crate::record::Life;
 use crate::server::{Bounds, Failure, Server, pause};
 
 /// How often a log in use is compared with its birth, when nothing happened that would call for it.
-const CHECK_EVERY: Duration = Duration::from_secs(10);
+pub(crate) const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Looks that have to agree before a topic counts as gone, or shortened: a cluster that changes leaders may say so for a moment.
 const LOOKS: u32 = 4;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);

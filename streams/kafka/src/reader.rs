@@ -10,7 +10,7 @@ use rdkafka::message::{BorrowedMessage, Message};
 use tokio::time::{Instant, timeout_at};
 use weir_streams::{BoxFuture, Counters, LogError, LogReader, Position, Record};
 
-use crate::core::Core;
+use crate::core::{CHECK_EVERY, Core};
 use crate::health::{Listener, is_denied, is_gone, is_of_group};
 use crate::options::length;
 use crate::record::{is_hidden, time_of};
@@ -29,8 +29,8 @@ pub(crate) struct KafkaReader {
     consumer: Option<StreamConsumer<Listener>>,
     /// Whether the client reads from our position on.
     placed: bool,
-    /// Suspicions that were looked into before the last placing.
-    suspicions: u64,
+    /// When something came last.
+    heard: Instant,
     /// A gap that was looked into: the server has nothing in between.
     known_gap: Option<u64>,
     /// What the client said last, if nothing has come since.
@@ -49,9 +49,8 @@ enum Taken {
 impl KafkaReader {
     pub fn new(core: Arc<Core>, partition: u32, number: i32, from: Position) -> Self {
         let position = from.to_raw();
-        let suspicions = core.server.health().suspicions();
         let (consumer, placed, known_gap, trouble) = (None, false, None, None);
-        Self { core, partition, number, position, consumer, placed, suspicions, known_gap, trouble }
+        Self { core, partition, number, position, consumer, placed, heard: Instant::now(), known_gap, trouble }
     }
 
     async fn read_some(&mut self, max_records: usize, wait: Duration) -> Result<Vec<Record>, LogError> {
@@ -60,13 +59,8 @@ impl KafkaReader {
         }
         let deadline = Instant::now() + wait;
         loop {
-            self.core.check_lost()?;
-            let suspicions = self.core.server.health().suspicions();
-            if self.suspicions != suspicions {
-                // What the client holds may be of another topic by now.
-                self.core.check_life().await?;
-                self.suspicions = suspicions;
-            }
+            // What the client holds may be of another topic by now.
+            self.core.check_life().await?;
             self.place().await?;
             let patience = if wait.is_zero() { self.patience().await? } else { Some(deadline) };
             let Some(until) = patience else { return Ok(Vec::new()) };
@@ -146,6 +140,7 @@ impl KafkaReader {
             };
             match received {
                 None => break,
+                Some(Ok(_)) if in_doubt(&mut self.heard, &self.core) => stop = Some(Ok(Taken::Misplaced)),
                 Some(Ok(message)) if taken.add(&message, self.known_gap) => self.position = taken.position,
                 Some(Ok(_)) => stop = Some(Ok(Taken::Misplaced)),
                 Some(Err(error)) if is_misplaced(&error) || is_gone(&error) => stop = Some(Ok(Taken::Misplaced)),
@@ -190,6 +185,17 @@ impl KafkaReader {
         }
         Ok(Vec::new())
     }
+}
+
+/// Whether another log may have taken the place of this one while nothing came. Then that is looked into before anything is read, and
+/// what is ours comes again.
+fn in_doubt(heard: &mut Instant, core: &Core) -> bool {
+    let doubt = heard.elapsed() > CHECK_EVERY;
+    *heard = Instant::now();
+    if doubt {
+        core.server.health().suspect();
+    }
+    doubt
 }
 
 /// What one read brings together.

@@ -42,7 +42,8 @@ pub async fn broker_that_is_down_is_told(rig: &mut Rig<'_>) {
     let silent_address = silent.local_addr().unwrap().to_string();
     for (brokers, codes) in [
         (closed.as_str(), &["WR0220"][..]),
-        ("no-such-host.invalid:9092", &["WR0220"]),
+        // Whoever is asked for names may say nothing.
+        ("no-such-host.invalid:9092", &["WR0220", "WR0221"]),
         (&silent_address, &["WR0220", "WR0221"]),
     ] {
         let began = Instant::now();
@@ -51,7 +52,7 @@ pub async fn broker_that_is_down_is_told(rig: &mut Rig<'_>) {
         assert!(codes.contains(&error.code()), "{error}");
         assert!(error.is_retryable());
         assert!(error.to_string().contains(brokers), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(8), "{brokers}: after {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(20), "{brokers}: after {:?}", began.elapsed());
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::time::Instant;
 use weir_kafka::{KafkaLog, KafkaOptions};
-use weir_streams::{Log, LogError, Position};
+use weir_streams::{Log, LogError, LogReader, Position};
 use weir_tests::wait_until;
 
 use super::{NOW_MS, PATIENCE, Rig, append, open, payloads, read_all, reader_at_head};
@@ -46,9 +47,11 @@ pub async fn remade_topic_is_noticed_while_open(rig: &mut Rig<'_>) {
     admin.delete(&options.topic).await;
     admin.make(&options.topic, 2).await;
     let mut writer = log.writer(0, "test").await.unwrap();
-    let lost = wait_until("the writer to notice", PATIENCE, async || writer.append(b"4", NOW_MS).await.err()).await;
+    let lost = wait_until("the writer to notice", PATIENCE, async || {
+        writer.append(b"4", NOW_MS).await.err().filter(|it| !it.is_retryable())
+    });
+    let lost = lost.await;
     assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
-    assert!(!lost.is_retryable());
     let lost = reader.read(10, PATIENCE).await.unwrap_err();
     assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
     assert!(matches!(log.tail(0).await, Err(LogError::Lost { .. })));
@@ -63,31 +66,62 @@ pub async fn remade_topic_is_noticed_while_open(rig: &mut Rig<'_>) {
     assert_eq!(open(&options).await.info(), next.info());
 }
 
-/// Another process makes the log anew, and it grows past the reader, which waits at the end all the time.
+/// Another process makes the log anew, and it grows past the reader, to whom nothing came for a while.
 pub async fn remade_log_is_noticed_by_an_idle_reader(rig: &mut Rig<'_>) {
-    let (options, admin) = (rig.options(), rig.admin());
-    let log = open(&options).await;
-    append(&log, 0, &[b"1", b"2", b"3"]).await;
-    let mut reader = reader_at_head(&log, 0).await;
-    assert_eq!(reader.read(10, PATIENCE).await.unwrap().len(), 3);
-
-    admin.delete(&options.topic).await;
-    admin.delete(&format!("{}-meta", options.topic)).await;
-    let next = open(&options).await;
+    let (log, mut reader) = read_to_the_end(rig).await;
+    let (quiet, admin, topic) = (Instant::now(), rig.admin(), log.info().name.clone());
+    admin.delete(&topic).await;
+    admin.delete(&format!("{topic}-meta")).await;
+    let next = open(&KafkaOptions { topic, ..rig.options() }).await;
     for batch in 0..20 {
         append(&next, 0, &[format!("new {batch}").as_bytes()]).await;
     }
+    wait_until("11 s", PATIENCE, async || (quiet.elapsed() >= Duration::from_secs(11)).then_some(())).await;
     let lost =
         wait_until("the reader to notice", PATIENCE, async || match reader.read(10, Duration::from_secs(1)).await {
             Ok(records) => {
                 assert_eq!(records, [], "records of another log");
                 None
             }
-            Err(error) if error.is_retryable() => None,
-            Err(error) => Some(error),
+            Err(error) => Some(error).filter(|it| !it.is_retryable()),
         });
     let lost = lost.await;
     assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
+}
+
+/// It is another log, and no client has noticed anything: readers look by themselves, from time to time and before they go on with
+/// the first record after a while.
+pub async fn other_log_is_noticed_by_readers_that_were_told_nothing(rig: &mut Rig<'_>) {
+    let admin = rig.admin();
+    let (waiting_on, mut waiting) = read_to_the_end(rig).await;
+    let (busy_on, mut busy) = read_to_the_end(rig).await;
+    let waiting = tokio::spawn(async move { waiting.read(10, PATIENCE).await });
+    let quiet = Instant::now();
+    for log in [&waiting_on, &busy_on] {
+        let end = log.tail(0).await.unwrap();
+        log.truncate_before(0, end).await.unwrap();
+        let other =
+            r#"{"weir_log":1,"incarnation":"00000000000000000000000000000abc","partitions":2,"hash":"xxh3-64-v1"}"#;
+        admin.put(&format!("{}-meta", log.info().name), "abc", other).await;
+    }
+    let lost = wait_until("the busy reader to notice", PATIENCE, async || {
+        admin.put(&busy_on.info().name, "key", "record of another log").await;
+        busy.read(10, PATIENCE).await.err()
+    });
+    let lost = lost.await;
+    assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
+    wait_until("11 s", PATIENCE, async || (quiet.elapsed() >= Duration::from_secs(11)).then_some(())).await;
+    admin.put(&waiting_on.info().name, "key", "record of another log").await;
+    let lost = waiting.await.unwrap().unwrap_err();
+    assert!(matches!(lost, LogError::Lost { .. }), "{lost}");
+}
+
+async fn read_to_the_end(rig: &Rig<'_>) -> (KafkaLog, Box<dyn LogReader>) {
+    let log = open(&rig.options()).await;
+    append(&log, 0, &[b"1", b"2", b"3"]).await;
+    let mut reader = reader_at_head(&log, 0).await;
+    assert_eq!(reader.read(10, PATIENCE).await.unwrap().len(), 3);
+    (log, reader)
 }
 
 pub async fn deleted_topic_is_noticed_while_open(rig: &mut Rig<'_>) {

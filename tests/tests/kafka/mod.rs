@@ -13,6 +13,7 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{FutureProducer, FutureRecord, Producer};
+use tokio::time::Instant;
 use weir_kafka::{KafkaLog, KafkaOptions};
 use weir_log_contract::{Abilities, LogFactory, Setup, Site, check_all};
 use weir_streams::{BoxFuture, Log, LogReader, Record};
@@ -102,8 +103,17 @@ impl Admin {
     }
 }
 
+/// Opens a log. A broker that stood still for some seconds counts as gone for a moment, and makes no topics.
 pub async fn open(options: &KafkaOptions) -> KafkaLog {
-    KafkaLog::open(options.clone(), NOW_MS).await.unwrap_or_else(|error| panic!("{error}"))
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match KafkaLog::open(options.clone(), NOW_MS).await {
+            Ok(log) => return log,
+            // Shown if the test fails.
+            Err(error) if error.is_retryable() && Instant::now() < end => println!("{error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 pub async fn append(log: &KafkaLog, partition: u32, payloads: &[&[u8]]) {

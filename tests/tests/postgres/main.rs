@@ -23,12 +23,12 @@ static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
 /// What comes at all comes within this time, also on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Limits that a test can wait for.
+/// Limits that a test can wait for, and that a connection can be made within.
 fn impatient() -> OpenOptions {
     OpenOptions {
         lock_wait: Duration::from_millis(500),
-        answer_wait: Duration::from_millis(500),
-        idle_wait: Duration::from_millis(500),
+        answer_wait: Duration::from_secs(2),
+        idle_wait: Duration::from_secs(2),
         ..OpenOptions::default()
     }
 }
@@ -42,6 +42,13 @@ async fn open(url: &str, options: &OpenOptions) -> Store {
 struct Gate {
     reached: Arc<Notify>,
     go: Arc<Notify>,
+}
+
+impl Gate {
+    /// Waits for a write.
+    async fn reached(&self) {
+        tokio::time::timeout(SOON, self.reached.notified()).await.expect("a write that gets as far as its commit");
+    }
 }
 
 impl WriteHook for Gate {

@@ -75,7 +75,7 @@ async fn a_server_that_falls_silent_within_a_write_ends_it() {
         let store = store.clone();
         tokio::spawn(async move { store.set_frozen(true, "ada", 1).await })
     };
-    gate.reached.notified().await;
+    gate.reached().await;
     server.pause();
     gate.go.notify_one();
     let silent = writing.await.unwrap().unwrap_err();
@@ -94,7 +94,7 @@ async fn who_is_stopped_within_a_write_is_taken_over_and_commits_nothing() {
     let held_up = guarded.clone().with_write_hook(Arc::new(gate.clone()));
     let writing =
         tokio::spawn(async move { held_up.claim_action(&action("c1", &job("orders"), 1), None, vec![]).await });
-    gate.reached.notified().await;
+    gate.reached().await;
 
     // Nobody gets the lease in the middle of a write under it; the server ends that after a while.
     let taken =
@@ -117,7 +117,7 @@ async fn a_shard_that_was_claimed_meanwhile_refuses_who_was_stopped() {
     stalled.commit(&commit(1, "old", vec![])).await.unwrap();
     let held_up = stalled.clone().with_write_hook(Arc::new(gate.clone()));
     let writing = tokio::spawn(async move { held_up.commit(&commit(1, "late", vec![])).await });
-    gate.reached.notified().await;
+    gate.reached().await;
     let inherited = other.claim_shard("0", 2, 1).await.unwrap().unwrap();
     assert_eq!(inherited.state, b"old", "what was not committed does not count");
     gate.go.notify_one();

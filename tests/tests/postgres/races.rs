@@ -140,7 +140,7 @@ async fn what_is_committed_late_is_published_all_the_same() {
         store.claim_action(&action(id, &job(id), 1), None, vec![publish(id)]).await.unwrap()
     };
     let first = tokio::spawn(claim(late, "first"));
-    gate.reached.notified().await;
+    gate.reached().await;
     let second = tokio::spawn(claim(store.clone(), "second"));
     let mut watcher = SERVER.connect(&database).await;
     wait_until("the second to wait or to be done", SOON, async || {

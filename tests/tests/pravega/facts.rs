@@ -95,7 +95,9 @@ pub fn other_facts_are_refused(servers: &Servers) {
         let error = refusal(&PravegaOptions { partitions: 3, ..options.clone() }).await;
         assert!(matches!(error, LogError::PartitionCount { wanted: 3, found: 2, .. }), "{error}");
         let unknown = PravegaOptions { controller: "tcp://no-such-host.invalid:9090".into(), ..options };
-        assert_eq!(refusal(&unknown).await.code(), "WR0220");
+        // Whoever is asked for names may say nothing.
+        let error = refusal(&unknown).await;
+        assert!(["WR0220", "WR0221"].contains(&error.code()), "{error}");
     });
 }
 

@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 
 use super::frame::{FRAME_HEADER, SEGMENT_HEADER};
 use super::log::EmbeddedLog;
+use super::meta::check_vacant;
 use super::options::EmbeddedOptions;
 use super::sim_disk::{Crash, SimDisk};
 use super::storage::{Storage, length_of};
@@ -39,6 +40,14 @@ async fn append_until_failure(log: &EmbeddedLog, count: usize) -> usize {
         }
     }
     count
+}
+
+/// Another process may finish its creation between the look for a description and the look at the rest.
+#[test]
+fn directory_whose_log_was_just_made_is_not_foreign() {
+    let disk = SimDisk::default();
+    drop(open(&disk).unwrap());
+    check_vacant(&disk, Path::new(DIR)).unwrap();
 }
 
 /// Reads the whole partition. Damage is skipped and counted.

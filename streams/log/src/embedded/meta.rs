@@ -89,7 +89,9 @@ impl Meta {
 pub(crate) fn check_vacant(storage: &dyn Storage, dir: &Path) -> Result<(), LogError> {
     let names = storage.list(dir).map_err(|error| LogError::io("list", dir, error))?;
     let ours = |name: &str| {
-        name == LOCK_FILE || name == META_DRAFT || (name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_digit()))
+        // Another process may have finished its creation just now.
+        let is_file = [LOCK_FILE, META_DRAFT, META_FILE].contains(&name);
+        is_file || (name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_digit()))
     };
     match names.iter().find(|name| !ours(name)) {
         None => Ok(()),
