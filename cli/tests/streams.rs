@@ -12,6 +12,7 @@ mod binary;
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::World;
@@ -23,6 +24,8 @@ use weir_store::{PositionRow, Store};
 use weir_streams::{EmbeddedLog, EmbeddedOptions, Log, LogWriter};
 
 const NOW_MS: i64 = 1_769_847_330_000;
+/// What takes longer than this does not end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the binary came to.
 struct Ran {
@@ -124,6 +127,27 @@ async fn records_are_shown_from_where_it_is_asked() {
     assert_eq!((&events[0]["event"]["id"], &events[1]["event"]["id"], events.len()), (&json!("1"), &json!("2"), 2));
     let beyond = shown(folder.path(), &["tail", "metrics/0", "--from", "999999"]).await.lines();
     assert!(beyond[0]["gap"].as_str().unwrap().contains("WR0213"), "{beyond:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_is_where_it_was_at_the_start_however_much_comes_meanwhile() {
+    let folder = written().await;
+    let options = EmbeddedOptions { partitions: 2, ..EmbeddedOptions::default() };
+    let log = EmbeddedLog::open(folder.path().join("metrics"), options, NOW_MS).await.unwrap();
+    let mut to = writer(&log).await;
+    let endless = tokio::spawn(async move {
+        for sequence in 1_028.. {
+            to.append(&silence(sequence), NOW_MS).await.unwrap();
+        }
+    });
+    let tail = shown(folder.path(), &["tail", "metrics/0"]);
+    let lines = tokio::time::timeout(PATIENCE, tail).await.expect("it ends by itself").lines();
+    assert!(!endless.is_finished());
+    endless.abort();
+    let sequences = lines.iter().map(|line| line["record"]["sequence"].as_u64().unwrap());
+    assert!(sequences.eq((1_024..).take(lines.len())) && lines.len() >= 4, "{}", lines.len());
+    let last = lines.last().unwrap()["position"].as_u64().unwrap();
+    assert!(last < log.tail(0).await.unwrap().to_raw(), "what came meanwhile lies after it");
 }
 
 #[tokio::test]

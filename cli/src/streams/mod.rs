@@ -35,7 +35,7 @@ enum What {
     /// (null: the log does not count them), and `consumers`: `name`, `owner` (who has its lease), `position`, `lag_bytes`,
     /// `lag_records`, `lag_seconds`, `other_incarnation`.
     List,
-    /// Prints the records of a partition, one JSON object a line.
+    /// Prints the records of a partition, one JSON object a line, up to where it ends now.
     ///
     /// Each line has `position` (where to go on after it), `at_ms`, `bytes`, and `record` or `event`, or `undecodable`. What is
     /// missing in the log gives a line with `gap`.
