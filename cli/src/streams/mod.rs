@@ -33,7 +33,7 @@ enum What {
     ///
     /// With `--output json`: a list of partitions with `stream`, `incarnation`, `partition`, `head`, `tail`, `bytes`, `records`
     /// (null: the log does not count them), and `consumers`: `name`, `owner` (who has its lease), `position`, `lag_bytes`,
-    /// `lag_records`, `lag_seconds`, `other_incarnation`.
+    /// `lag_records`, `lag_seconds` (null: nobody can say), `other_incarnation`, `beyond_tail`.
     List,
     /// Prints the records of a partition, one JSON object a line, up to where it ends now.
     ///

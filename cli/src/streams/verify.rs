@@ -9,6 +9,7 @@ use serde::Serialize;
 use weir_engine::{Shard, Tally};
 use weir_outbox::METRICS;
 use weir_schemas::wire;
+use weir_store::PositionRow;
 use weir_streams::{Log, LogError, Position, StoredPosition};
 
 use super::{named, tail};
@@ -65,18 +66,27 @@ pub(super) async fn run(data: &Data, output: Output, out: &mut dyn Write) -> Res
     let mut numbers: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     let mut cut = false;
     for (stream, log) in named(&data.logs) {
-        // All ends first: records of one collector lie in several partitions, and more may come meanwhile.
+        // All ends first: records of one collector lie in several partitions, and more may come meanwhile. What was read before
+        // the ends: what is appended meanwhile lies after it.
         let mut ends = Vec::new();
+        let readers = data.store.all_positions().await.map_err(CommandError::from)?;
         for partition in 0..log.info().partitions {
-            // The state before the end: what is appended meanwhile lies after its position.
-            let (shard, done) = if stream == METRICS { state(data, log, partition).await? } else { nothing() };
-            ends.push((partition, shard, done, log.tail(partition).await?));
+            let state = if stream == METRICS { state(data, log, partition).await? } else { State::default() };
+            ends.push((partition, state, log.tail(partition).await?));
         }
-        for (partition, shard, done, end) in ends {
-            let read = read(stream, log, partition, done, end, &mut report.problems).await?;
+        for (partition, state, end) in ends {
+            let place = format!("{stream}/{partition}");
+            beyond(&place, "the analyzer", state.done, end, &mut report.problems);
+            let incarnation = log.info().incarnation.to_string();
+            let here =
+                |row: &&PositionRow| (&*row.log, row.partition, &row.incarnation) == (stream, partition, &incarnation);
+            for row in readers.iter().filter(here) {
+                beyond(&place, &row.consumer, Position::from_raw(row.position), end, &mut report.problems);
+            }
+            let read = read(stream, log, partition, state.done, end, &mut report.problems).await?;
             cut |= read.cut;
             if stream == METRICS {
-                compare(partition, &read, &shard, &mut report);
+                compare(&read, &state, &mut report);
             }
             for (producer, stored) in read.producers {
                 numbers.entry(producer).or_default().extend(stored.all);
@@ -95,21 +105,39 @@ pub(super) async fn run(data: &Data, output: Output, out: &mut dyn Write) -> Res
     Ok(if report.problems.is_empty() { Exit::Ok } else { Exit::Failure })
 }
 
-/// What the analyzer of a partition took in, and up to where.
-async fn state(data: &Data, log: &Arc<dyn Log>, partition: u32) -> Result<(Shard, Position), CliError> {
-    let name = format!("{METRICS}-{partition:02}");
-    let stored = data.store.load_checkpoint(&name).await.map_err(CommandError::from)?;
-    let Some(checkpoint) = stored else { return Ok(nothing()) };
-    let position: StoredPosition = serde_json::from_str(&checkpoint.positions)?;
-    if position.incarnation != log.info().incarnation {
-        return Ok(nothing());
-    }
-    Ok((Shard::from_bytes(&checkpoint.state)?, position.position))
+/// What the analyzer of a partition took in.
+struct State {
+    shard: Shard,
+    /// Up to where.
+    done: Position,
+    /// It is of a log that is gone: of this one nothing was taken in yet.
+    other: bool,
 }
 
-/// No state yet.
-fn nothing() -> (Shard, Position) {
-    (Shard::default(), Position::from_raw(0))
+impl Default for State {
+    fn default() -> Self {
+        Self { shard: Shard::default(), done: Position::from_raw(0), other: false }
+    }
+}
+
+async fn state(data: &Data, log: &Arc<dyn Log>, partition: u32) -> Result<State, CliError> {
+    let name = format!("{METRICS}-{partition:02}");
+    let stored = data.store.load_checkpoint(&name).await.map_err(CommandError::from)?;
+    let Some(checkpoint) = stored else { return Ok(State::default()) };
+    let position: StoredPosition = serde_json::from_str(&checkpoint.positions)?;
+    if position.incarnation != log.info().incarnation {
+        return Ok(State { other: true, ..State::default() });
+    }
+    Ok(State { shard: Shard::from_bytes(&checkpoint.state)?, done: position.position, other: false })
+}
+
+/// Tells of whoever has read further than the log goes: records that it read are no longer stored.
+fn beyond(place: &str, who: &str, done: Position, end: Position, problems: &mut Vec<String>) {
+    if done > end {
+        problems.push(format!(
+            "{place}: {who} has read up to {done}, past the end of the log ({end}): the log lost its end"
+        ));
+    }
 }
 
 /// What one partition holds.
@@ -187,9 +215,19 @@ impl Read {
     }
 }
 
-fn compare(partition: u32, read: &Read, shard: &Shard, report: &mut Report) {
-    for (producer, stored) in &read.producers {
-        let applied = shard.applied().get(producer).copied().unwrap_or_default();
+fn compare(read: &Read, state: &State, report: &mut Report) {
+    let PartitionReport { partition, records, .. } = read.report;
+    if state.other && records > 0 {
+        report.problems.push(format!(
+            "{METRICS}/{partition}: the state is of a log that is gone, and of the {records} records here none was taken in; an \
+             analyzer begins anew by itself once it runs"
+        ));
+    }
+    let none = Stored::default();
+    // Of an uncut log each record that was taken in is still there, those of producers that are long gone too.
+    let missing = state.shard.applied().keys().filter(|producer| !read.cut && !read.producers.contains_key(*producer));
+    for (producer, stored) in read.producers.iter().chain(missing.map(|producer| (producer, &none))) {
+        let applied = state.shard.applied().get(producer).copied().unwrap_or_default();
         let place = format!("{METRICS}/{partition}, {producer}");
         // What was given up since is still counted as taken in.
         let agrees = applied == stored.due || (read.cut && applied.records > stored.due.records);
