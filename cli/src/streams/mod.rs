@@ -1,6 +1,7 @@
 //! `weir streams`: what is in the logs, and how far whoever reads them has got. It works while others write.
 
 mod list;
+mod numbers;
 mod show;
 mod tail;
 mod verify;
