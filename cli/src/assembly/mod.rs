@@ -2,8 +2,6 @@
 
 mod collectors;
 mod data;
-#[cfg(feature = "pravega")]
-mod pravega;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
