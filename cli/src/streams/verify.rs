@@ -180,7 +180,8 @@ async fn read(
                 continue;
             }
         };
-        if records.is_empty() {
+        // What a server keeps for itself may come before the end, and is not shown.
+        if records.is_empty() && reader.position() < end {
             return Err(CliError::Failed(format!("{stream}/{partition}: nothing comes before the end at {end}")));
         }
         for record in records {

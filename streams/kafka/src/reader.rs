@@ -39,6 +39,8 @@ pub(crate) struct KafkaReader {
 /// What a look into the client's queue gave.
 enum Taken {
     Records(Vec<Record>),
+    /// Only what is not to be seen: the birth, or one that lost the race.
+    Hidden,
     /// The time is over.
     Nothing,
     /// The client has to be placed again.
@@ -70,6 +72,8 @@ impl KafkaReader {
             let Some(until) = patience else { return Ok(Vec::new()) };
             match self.take(max_records, until).await? {
                 Taken::Records(records) => return Ok(records),
+                // It may have been the last: whether there is more is asked before that is waited for.
+                Taken::Hidden => {}
                 Taken::Nothing => return self.come_back_empty(wait).await,
                 Taken::Misplaced => {
                     self.placed = false;
@@ -128,6 +132,7 @@ impl KafkaReader {
     async fn take(&mut self, max_records: usize, until: Instant) -> Result<Taken, LogError> {
         let Some(consumer) = &self.consumer else { return Ok(Taken::Misplaced) };
         let mut taken = Collector { records: Vec::new(), bytes: 0, position: self.position, gap: None };
+        let began = self.position;
         let mut misplaced = false;
         while taken.records.len() < max_records && taken.bytes < READ_BYTES {
             // Once there is something, only what is at hand is added, so that nothing taken can be dropped.
@@ -144,6 +149,9 @@ impl KafkaReader {
                         break;
                     }
                     self.position = taken.position;
+                    if taken.records.is_empty() && self.position > began {
+                        return Ok(Taken::Hidden);
+                    }
                 }
                 Some(Err(error)) if is_misplaced(&error) || is_gone(&error) => {
                     misplaced = true;
