@@ -49,7 +49,7 @@ bench-flink: system ## Measures the scenario on a real Flink cluster and prints 
 	@dev/bench-flink.sh
 
 .PHONY: bench-logs
-bench-logs: ## Measures the logs beside the bare clients, on real servers, and prints it as a table.
+bench-logs: system ## Measures the logs beside the bare clients, on real servers, and prints it as a table.
 	@dev/bench-logs.sh
 
 .PHONY: audit

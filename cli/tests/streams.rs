@@ -12,17 +12,23 @@ mod binary;
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::World;
+use weir_engine::{STATE_FORMAT, Shard};
 use weir_schemas::records::record::Body;
 use weir_schemas::records::{Record, Silence};
 use weir_schemas::wire;
 use weir_simulator::scenario::scenario;
-use weir_store::{PositionRow, Store};
-use weir_streams::{EmbeddedLog, EmbeddedOptions, Log, LogWriter};
+use weir_store::{Commit, PositionRow, Store};
+use weir_streams::{
+    EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Incarnation, Log, LogWriter, Position, StoredPosition,
+};
 
 const NOW_MS: i64 = 1_769_847_330_000;
+/// What takes longer than this does not end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the binary came to.
 struct Ran {
@@ -126,6 +132,25 @@ async fn records_are_shown_from_where_it_is_asked() {
     assert!(beyond[0]["gap"].as_str().unwrap().contains("WR0213"), "{beyond:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_is_where_it_was_at_the_start_however_much_comes_meanwhile() {
+    let folder = written().await;
+    let options = EmbeddedOptions { partitions: 2, ..EmbeddedOptions::default() };
+    let log = EmbeddedLog::open(folder.path().join("metrics"), options, NOW_MS).await.unwrap();
+    let mut to = writer(&log).await;
+    let endless = tokio::spawn(async move {
+        for sequence in 1_028.. {
+            to.append(&silence(sequence), NOW_MS).await.unwrap();
+        }
+    });
+    let tail = shown(folder.path(), &["tail", "metrics/0"]);
+    let lines = tokio::time::timeout(PATIENCE, tail).await.expect("it ends by itself").lines();
+    assert!(!endless.is_finished());
+    endless.abort();
+    let sequences = lines.iter().map(|line| line["record"]["sequence"].as_u64().unwrap());
+    assert!(sequences.eq((1_024..).take(lines.len())) && lines.len() >= 4, "{}", lines.len());
+}
+
 #[tokio::test]
 async fn what_is_not_there_is_refused() {
     let folder = written().await;
@@ -149,6 +174,90 @@ async fn what_is_not_there_is_refused() {
     let ran = streams(folder.path(), &["list"]).await;
     assert_eq!(ran.code, Some(66), "{}", ran.errors);
     assert!(ran.errors.contains("WR0204"), "{}", ran.errors);
+}
+
+/// State of an analyzer that took in what lies on `metrics/0`, and one record of each of `more`; where it stands is changed by
+/// `moved`.
+async fn taken_in(data: &Path, more: &[&str], moved: impl FnOnce(&mut StoredPosition)) {
+    let log = EmbeddedLogView::open(data.join("metrics"), Duration::from_millis(1)).await.unwrap();
+    let mut stored = log.info().stored(0, log.tail(0).await.unwrap());
+    moved(&mut stored);
+    let mut shard = Shard::default();
+    let here = (1_024..1_028).map(|sequence| wire::decode(&silence(sequence)).unwrap());
+    let gone = more.iter().map(|name| Record { producer: (*name).into(), ..wire::decode(&silence(7)).unwrap() });
+    for record in here.chain(gone) {
+        shard.fold(record);
+    }
+    let positions = serde_json::to_string(&stored).unwrap();
+    let store = Store::open(&data.join(Store::FILE)).await.unwrap();
+    store.claim_shard("metrics-00", 1, NOW_MS).await.unwrap();
+    let commit = Commit {
+        shard: "metrics-00".into(),
+        epoch: 1,
+        format: STATE_FORMAT,
+        state: shard.to_bytes().unwrap(),
+        positions: positions.clone(),
+        decided_through: positions,
+        decisions: Vec::new(),
+        outbox: Vec::new(),
+        now_ms: NOW_MS,
+    };
+    store.commit(&commit).await.unwrap();
+    store.close().await;
+}
+
+/// The problems that `verify` tells, whose exit code has to fit them.
+async fn problems(data: &Path) -> Vec<String> {
+    let ran = streams(data, &["verify"]).await;
+    let problems: Vec<String> =
+        ran.out.lines().filter_map(|line| line.strip_prefix("problem: ").map(Into::into)).collect();
+    assert_eq!(ran.code, Some(i32::from(!problems.is_empty())), "{} {}", ran.out, ran.errors);
+    problems
+}
+
+#[tokio::test]
+async fn whoever_stands_past_the_end_is_told_of() {
+    let folder = written().await;
+    taken_in(folder.path(), &[], |_| {}).await;
+    assert!(problems(folder.path()).await.is_empty());
+    taken_in(folder.path(), &[], |stored| stored.position = Position::from_raw(999_999)).await;
+    let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
+    let mut read = store.all_positions().await.unwrap().remove(0);
+    read.position = 888_888;
+    store.save_positions(&[read], None).await.unwrap();
+    store.close().await;
+    let table = shown(folder.path(), &["list"]).await.out;
+    assert_eq!(table.matches("past the end of the log").count(), 2, "{table}");
+    let listed: Value = serde_json::from_str(&shown(folder.path(), &["--output", "json"]).await.out).unwrap();
+    let analyzer = &listed[0]["consumers"][0];
+    assert_eq!((&analyzer["beyond_tail"], &analyzer["position"]), (&json!(true), &json!(999_999)));
+    assert_eq!((&analyzer["lag_bytes"], &analyzer["lag_seconds"]), (&Value::Null, &Value::Null));
+    let told = problems(folder.path()).await;
+    assert_eq!(
+        told,
+        [
+            "metrics/0: the analyzer has read up to 999999, past the end of the log (392): the log lost its end",
+            "events/0: actuator/prod has read up to 888888, past the end of the log (52): the log lost its end",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_state_of_a_log_that_is_gone_is_told_of() {
+    let folder = written().await;
+    taken_in(folder.path(), &[], |stored| stored.incarnation = Incarnation::from_raw(7)).await;
+    let table = shown(folder.path(), &["list"]).await.out;
+    assert!(table.contains("analyzer (nobody has its lease, at a log that is gone)"), "{table}");
+    let told = problems(folder.path()).await;
+    assert!(told.len() == 1 && told[0].contains("of the 4 records here none was taken in"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_producer_of_whom_nothing_is_left_is_told_of() {
+    let folder = written().await;
+    taken_in(folder.path(), &["ingest/gone"], |_| {}).await;
+    let told = problems(folder.path()).await;
+    assert_eq!(told, ["metrics/0, ingest/gone: 1 records were taken in, 0 are stored; each should have been, once"]);
 }
 
 /// The segment of the log `metrics` that holds most.

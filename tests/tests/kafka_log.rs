@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         trial(&shared, "settings_of_the_topic_follow_the_options", lives::settings_of_the_topic_follow_the_options),
         trial(&shared, "large_records_and_large_batches", failures::large_records_and_large_batches),
         trial(&shared, "broker_that_is_down_is_told", failures::broker_that_is_down_is_told),
+        trial(&shared, "lost_births_are_not_waited_for", failures::lost_births_are_not_waited_for),
         trial(&shared, "positions_past_the_tail_are_refused", failures::positions_past_the_tail_are_refused),
         trial(&shared, "secure_listener", secure::secure_listener),
         trial(&shared, "wrong_secrets_are_denied", secure::wrong_secrets_are_denied),

@@ -8,13 +8,13 @@ use std::time::Duration;
 use metrics::counter;
 use thiserror::Error;
 use tracing::warn;
-use weir_kafka::{KafkaLog, KafkaOptions, KafkaSasl, KafkaTls, SaslMechanism};
+use weir_kafka::KafkaLog;
 use weir_outbox::{EVENTS, Logs, METRICS};
 use weir_runtime::telemetry;
 use weir_store::{OpenOptions, Store, StoreError};
 use weir_streams::{EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Log, LogError};
 
-use crate::config::{Config, Kafka, LogChoice, Mechanism};
+use crate::config::{Config, LogChoice};
 
 /// How often the view of an embedded log looks for more.
 const VIEW_POLL: Duration = Duration::from_millis(100);
@@ -101,15 +101,14 @@ async fn open_logs(config: &Config, create: bool, now_ms: i64) -> Result<Logs, D
             Ok(Logs { metrics, events })
         }
         LogChoice::Kafka(kafka) => {
-            let metrics = KafkaLog::open(kafka_options(kafka, METRICS, create), now_ms).await?;
-            let events = KafkaLog::open(kafka_options(kafka, EVENTS, create), now_ms).await?;
+            let metrics = KafkaLog::open(kafka.options(METRICS, create), now_ms).await?;
+            let events = KafkaLog::open(kafka.options(EVENTS, create), now_ms).await?;
             Ok(Logs { metrics: Arc::new(metrics), events: Arc::new(events) })
         }
         #[cfg(feature = "pravega")]
         LogChoice::Pravega(pravega) => {
-            use super::pravega::options;
-            let metrics = weir_pravega::PravegaLog::open(options(pravega, METRICS, create), now_ms).await?;
-            let events = weir_pravega::PravegaLog::open(options(pravega, EVENTS, create), now_ms).await?;
+            let metrics = weir_pravega::PravegaLog::open(pravega.options(METRICS, create), now_ms).await?;
+            let events = weir_pravega::PravegaLog::open(pravega.options(EVENTS, create), now_ms).await?;
             Ok(Logs { metrics: Arc::new(metrics), events: Arc::new(events) })
         }
         #[cfg(not(feature = "pravega"))]
@@ -132,38 +131,6 @@ async fn embedded(
         }
     }
     Ok(Arc::new(log))
-}
-
-/// The options of one log on Kafka.
-fn kafka_options(kafka: &Kafka, log: &str, create: bool) -> KafkaOptions {
-    let mechanism = |mechanism| match mechanism {
-        Mechanism::Plain => SaslMechanism::Plain,
-        Mechanism::ScramSha256 => SaslMechanism::ScramSha256,
-        Mechanism::ScramSha512 => SaslMechanism::ScramSha512,
-    };
-    KafkaOptions {
-        brokers: kafka.brokers.clone(),
-        topic: format!("{}-{log}", kafka.prefix),
-        partitions: kafka.partitions,
-        create,
-        replication_factor: kafka.replication_factor,
-        max_record_bytes: kafka.max_record_bytes,
-        retain_bytes: kafka.retain_bytes,
-        retain_ms: kafka.retain_age_ms,
-        queue_bytes: kafka.queue_bytes,
-        delivery_timeout_ms: kafka.delivery_timeout_ms,
-        request_timeout_ms: kafka.request_timeout_ms,
-        tls: kafka.tls.as_ref().map(|tls| KafkaTls {
-            ca: tls.ca_file.clone(),
-            cert: tls.cert_file.clone(),
-            key: tls.key_file.clone(),
-        }),
-        sasl: kafka.sasl.as_ref().map(|sasl| KafkaSasl {
-            mechanism: mechanism(sasl.mechanism),
-            user: sasl.user.clone(),
-            password: sasl.password.clone(),
-        }),
-    }
 }
 
 /// Makes the folder, where it is missing, for its own user alone: whoever can write to it can approve actions. A folder that is

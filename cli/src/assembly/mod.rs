@@ -3,8 +3,6 @@
 mod collectors;
 mod data;
 mod logs;
-#[cfg(feature = "pravega")]
-mod pravega;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;

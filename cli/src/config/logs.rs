@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use weir_streams::EmbeddedOptions;
+use weir_outbox::METRICS;
+use weir_streams::{EmbeddedOptions, LogError};
 
 use super::tables::Findings;
 
@@ -95,7 +96,7 @@ impl Default for Kafka {
 }
 
 impl Kafka {
-    /// What is wrong with it, beside what the log itself checks; one sentence each.
+    /// What is wrong with it, one sentence each. Files that it names are looked at by whoever opens the log.
     fn problems(&self) -> Vec<String> {
         let mut found = Vec::from_iter(record_limit_problem(self.max_record_bytes));
         if self.brokers.is_empty() {
@@ -108,6 +109,7 @@ impl Kafka {
                     .into(),
             );
         }
+        found.extend(self.options(METRICS, false).problems().into_iter().filter_map(told));
         found
     }
 }
@@ -203,7 +205,7 @@ impl Default for Pravega {
 }
 
 impl Pravega {
-    /// What is wrong with it, beside what the log itself checks; one sentence each.
+    /// What is wrong with it, one sentence each. Files that it names are looked at by whoever opens the log.
     fn problems(&self) -> Vec<String> {
         let mut found = Vec::from_iter(record_limit_problem(self.max_record_bytes));
         if self.controller.is_empty() {
@@ -212,6 +214,8 @@ impl Pravega {
         if self.retain_age_ms.is_some() && self.retain_bytes.is_some() {
             found.push("retain_age_ms or retain_bytes: Pravega takes one of them".into());
         }
+        #[cfg(feature = "pravega")]
+        found.extend(self.options(METRICS, false).problems().into_iter().filter_map(told));
         found
     }
 }
@@ -243,6 +247,19 @@ impl fmt::Debug for PravegaAuth {
     }
 }
 
+/// What a log finds wrong with its options, as the configuration says it. That an address is missing was said already.
+fn told(why: LogError) -> Option<String> {
+    match why {
+        LogError::Setting { setting: "brokers" | "controller", value, .. } if value.is_empty() => None,
+        LogError::Setting { setting, value, problem } if value.parse::<i64>().is_ok() => {
+            Some(format!("{setting} = {value} {problem}"))
+        }
+        LogError::Setting { setting, value, problem } => Some(format!("{setting} = {value:?} {problem}")),
+        LogError::Options { option, value, problem } => Some(format!("{option} = {value} {problem}")),
+        other => Some(other.to_string()),
+    }
+}
+
 /// Takes `[log]`, `[kafka]` and `[pravega]` out of the file.
 pub fn choice(table: &mut toml::Table, found: &mut Findings) -> LogChoice {
     let mut log = found.table(table, "log");
@@ -267,8 +284,8 @@ pub fn choice(table: &mut toml::Table, found: &mut Findings) -> LogChoice {
     match kind.as_str() {
         "embedded" => {
             let options = found.whole::<EmbeddedOptions>(log, "[log]").unwrap_or_default();
-            let problem = options.check().err().map(|why| why.to_string());
-            found.all("[log]", problem.or_else(|| record_limit_problem(options.max_record_bytes)));
+            let limit = record_limit_problem(options.max_record_bytes);
+            found.all("[log]", options.problems().into_iter().filter_map(told).chain(limit));
             LogChoice::Embedded(options)
         }
         "kafka" => {
@@ -341,6 +358,32 @@ mod tests {
             let (_, problems) = chosen(text);
             assert!(problems.iter().any(|problem| problem.contains(part)), "{text}: {problems:?}");
         }
+    }
+
+    #[test]
+    fn all_that_a_log_would_refuse_is_said_at_once() {
+        let wrong = |text: &str| {
+            let (_, problems) = chosen(text);
+            problems.iter().map(|it| it.split(" = ").next().unwrap().to_owned()).collect::<Vec<String>>()
+        };
+        let kafka = "[log]\nkind = \"kafka\"\n[kafka]\nbrokers = \"a:1\"\nprefix = \"a b\"\npartitions = 0\nqueue_bytes = 1\n\
+                     request_timeout_ms = 1\nretain_age_ms = 0\ntls = {ca_file = \"/no/such\", key_file = \"/no/such\"}";
+        let keys = ["prefix", "partitions", "queue_bytes", "request_timeout_ms", "retain_age_ms", "tls.key_file"];
+        assert_eq!(wrong(kafka), keys.map(|key| format!("[kafka]: {key}")));
+        assert_eq!(wrong("[log]\npartitions = 0\npoll_ms = 0"), ["[log]: partitions", "[log]: poll_ms"]);
+    }
+
+    #[cfg(feature = "pravega")]
+    #[test]
+    fn all_that_a_log_on_pravega_would_refuse_is_said_at_once() {
+        let (_, problems) = chosen(
+            "[log]\nkind = \"pravega\"\n[pravega]\ncontroller = \"a:1\"\nscope = \"a b\"\npartitions = 0\nqueue_bytes = 1\nretain_age_ms = 0",
+        );
+        for key in ["controller", "scope", "partitions", "queue_bytes", "retain_age_ms"] {
+            let said = problems.iter().filter(|problem| problem.starts_with(&format!("[pravega]: {key} = ")));
+            assert_eq!(said.count(), 1, "{key}: {problems:#?}");
+        }
+        assert_eq!(problems.len(), 5, "{problems:#?}");
     }
 
     #[test]

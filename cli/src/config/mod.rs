@@ -1,7 +1,10 @@
 //! The configuration: one TOML file, then the environment (`WEIR__SECTION__KEY`), then flags. All that is wrong is told at once.
 
 mod environment;
+mod kafka;
 mod logs;
+#[cfg(feature = "pravega")]
+mod pravega;
 mod sections;
 mod tables;
 mod unreadable;

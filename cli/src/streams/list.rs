@@ -44,6 +44,8 @@ struct Consumer {
     lag_seconds: Option<i64>,
     /// Its position belongs to a log that is gone.
     other_incarnation: bool,
+    /// Its position lies after the end: the log lost what was read there. How far behind it is nobody can say then.
+    beyond_tail: bool,
 }
 
 pub(super) async fn run(data: &Data, now_ms: i64, output: Output, out: &mut dyn Write) -> Result<Exit, CliError> {
@@ -94,18 +96,29 @@ async fn look(
     let incarnation = log.info().incarnation.to_string();
     let mut consumers = Vec::new();
     for row in readers {
+        let owner = leases.iter().find(|it| it.name == row.consumer).map(|it| it.owner.clone());
         let other_incarnation = row.incarnation != incarnation;
+        // Positions were asked for before the ends: a log that is whole is never before them.
+        let beyond_tail = !other_incarnation && row.position > tail.to_raw();
         // A position before the head is behind by what is gone as well; how much that is, only the rest can tell.
         let from = if other_incarnation { head } else { Position::from_raw(row.position) };
-        let lag = log.distance(partition, from, tail)?;
+        let (lag, lag_seconds) = if beyond_tail {
+            (Distance::default(), None)
+        } else {
+            let seconds = behind_seconds(log, partition, from.max(head), tail, now_ms).await?;
+            (log.distance(partition, from, tail)?, seconds)
+        };
+        let (name, position) = (consumer_name(stream, &row.consumer), row.position);
+        let (lag_bytes, lag_records) = (lag.bytes, lag.records);
         consumers.push(Consumer {
-            owner: leases.iter().find(|it| it.name == row.consumer).map(|it| it.owner.clone()),
-            name: consumer_name(stream, &row.consumer),
-            position: row.position,
-            lag_bytes: lag.bytes,
-            lag_records: lag.records,
-            lag_seconds: behind_seconds(log, partition, from.max(head), tail, now_ms).await?,
+            name,
+            owner,
+            position,
+            lag_bytes,
+            lag_records,
+            lag_seconds,
             other_incarnation,
+            beyond_tail,
         });
     }
     let (head, tail) = (head.to_raw(), tail.to_raw());
@@ -152,7 +165,11 @@ fn sheet(partitions: &[Partition]) -> String {
 
 fn reader(it: &Consumer) -> Vec<String> {
     let owner = it.owner.as_ref().map_or_else(|| "nobody has its lease".to_owned(), |owner| format!("on {owner}"));
-    let lost = if it.other_incarnation { ", at a log that is gone" } else { "" };
+    let lost = match it {
+        Consumer { other_incarnation: true, .. } => ", at a log that is gone",
+        Consumer { beyond_tail: true, .. } => ", past the end of the log",
+        _ => "",
+    };
     let lag = Distance { bytes: it.lag_bytes, records: it.lag_records };
     let behind = it.lag_seconds.map_or_else(|| "-".to_owned(), |seconds| short_time(seconds.saturating_mul(1000)));
     vec![format!("{} ({owner}{lost})", it.name), amount(lag), behind]
@@ -205,6 +222,7 @@ mod tests {
             lag_records: Some(12),
             lag_seconds: Some(75),
             other_incarnation,
+            beyond_tail: false,
         };
         assert_eq!(reader(&consumer(Some("node-1-17"), false)), ["analyzer (on node-1-17)", "12 records", "75 s"]);
         let lost = reader(&consumer(None, true));

@@ -1,6 +1,7 @@
 //! `weir streams`: what is in the logs, and how far whoever reads them has got. It works while others write.
 
 mod list;
+mod numbers;
 mod show;
 mod tail;
 mod verify;
@@ -33,9 +34,9 @@ enum What {
     ///
     /// With `--output json`: a list of partitions with `stream`, `incarnation`, `partition`, `head`, `tail`, `bytes`, `records`
     /// (null: the log does not count them), and `consumers`: `name`, `owner` (who has its lease), `position`, `lag_bytes`,
-    /// `lag_records`, `lag_seconds`, `other_incarnation`.
+    /// `lag_records`, `lag_seconds` (null: nobody can say), `other_incarnation`, `beyond_tail`.
     List,
-    /// Prints the records of a partition, one JSON object a line.
+    /// Prints the records of a partition, one JSON object a line, up to where it ends now.
     ///
     /// Each line has `position` (where to go on after it), `at_ms`, `bytes`, and `record` or `event`, or `undecodable`. What is
     /// missing in the log gives a line with `gap`.

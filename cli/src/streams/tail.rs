@@ -15,7 +15,7 @@ use crate::exit::Exit;
 
 /// Records that are read at once.
 const AT_ONCE: usize = 64;
-/// How long a server is waited for at the end of what there is.
+/// How long records are waited for at once.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -74,24 +74,23 @@ pub(super) async fn run(args: &TailArgs, logs: &Logs, out: &mut dyn Write) -> Re
     let log = named(logs).into_iter().find(|(name, _)| name == stream).map(|(_, log)| log);
     let log =
         log.ok_or_else(|| CliError::Usage(format!("there is no stream {stream}; there are metrics and events")))?;
+    // Without `--follow` this is the end, whatever is appended meanwhile: beside a busy writer there would never be another.
+    let end = log.tail(*number).await?;
     let from = match args.from {
         From::Head => log.head(*number).await?,
-        From::Tail => log.tail(*number).await?,
+        From::Tail => end,
         From::Position(raw) => Position::from_raw(raw),
     };
     let mut reader = log.reader(*number, from).await?;
     let mut left = args.limit.unwrap_or(u64::MAX);
-    while left > 0 {
+    // A position after the end is read from as well, so that it is told to be none.
+    let mut ended = !args.follow && from == end;
+    while left > 0 && !ended {
         let at_once = usize::try_from(left).unwrap_or(AT_ONCE).min(AT_ONCE);
         match reader.read(at_once, PATIENCE).await {
-            Ok(records) if records.is_empty() && !args.follow => {
-                if reader.position() >= log.tail(*number).await? {
-                    break;
-                }
-            }
             Ok(records) => {
-                for record in records {
-                    write_line(out, &show::line(stream == METRICS, &record))?;
+                for record in records.iter().take_while(|record| args.follow || record.next <= end) {
+                    write_line(out, &show::line(stream == METRICS, record))?;
                     left -= 1;
                 }
             }
@@ -101,6 +100,7 @@ pub(super) async fn run(args: &TailArgs, logs: &Logs, out: &mut dyn Write) -> Re
                 reader.seek(to);
             }
         }
+        ended = !args.follow && reader.position() >= end;
     }
     Ok(Exit::Ok)
 }

@@ -1,6 +1,6 @@
 //! Reads everything, and compares what is stored with what was taken in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,10 @@ use serde::Serialize;
 use weir_engine::{Shard, Tally};
 use weir_outbox::METRICS;
 use weir_schemas::wire;
+use weir_store::PositionRow;
 use weir_streams::{Log, LogError, Position, StoredPosition};
 
+use super::numbers::Numbers;
 use super::{named, tail};
 use crate::assembly::Data;
 use crate::commands::CommandError;
@@ -34,6 +36,9 @@ struct Report {
     producers: Vec<ProducerReport>,
     /// What is wrong, one sentence each.
     problems: Vec<String>,
+    /// The numbers of each producer, over all partitions.
+    #[serde(skip)]
+    numbers: BTreeMap<String, Numbers>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,31 +67,36 @@ struct ProducerReport {
 
 pub(super) async fn run(data: &Data, output: Output, out: &mut dyn Write) -> Result<Exit, CliError> {
     let mut report = Report::default();
-    let mut numbers: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     let mut cut = false;
     for (stream, log) in named(&data.logs) {
-        // All ends first: records of one collector lie in several partitions, and more may come meanwhile.
+        // All ends first: records of one collector lie in several partitions, and more may come meanwhile. What was read before
+        // the ends: what is appended meanwhile lies after it.
         let mut ends = Vec::new();
+        let readers = data.store.all_positions().await.map_err(CommandError::from)?;
         for partition in 0..log.info().partitions {
-            // The state before the end: what is appended meanwhile lies after its position.
-            let (shard, done) = if stream == METRICS { state(data, log, partition).await? } else { nothing() };
-            ends.push((partition, shard, done, log.tail(partition).await?));
+            let state = if stream == METRICS { state(data, log, partition).await? } else { State::default() };
+            ends.push((partition, state, log.tail(partition).await?));
         }
-        for (partition, shard, done, end) in ends {
-            let read = read(stream, log, partition, done, end, &mut report.problems).await?;
+        for (partition, state, end) in ends {
+            let place = format!("{stream}/{partition}");
+            beyond(&place, "the analyzer", state.done, end, &mut report.problems);
+            let incarnation = log.info().incarnation.to_string();
+            let here =
+                |row: &&PositionRow| (&*row.log, row.partition, &row.incarnation) == (stream, partition, &incarnation);
+            for row in readers.iter().filter(here) {
+                beyond(&place, &row.consumer, Position::from_raw(row.position), end, &mut report.problems);
+            }
+            let read = read(stream, log, partition, state.done, end, &mut report).await?;
             cut |= read.cut;
             if stream == METRICS {
-                compare(partition, &read, &shard, &mut report);
-            }
-            for (producer, stored) in read.producers {
-                numbers.entry(producer).or_default().extend(stored.all);
+                compare(&read, &state, &mut report);
             }
             report.partitions.push(read.report);
         }
     }
     // Numbers rise over all partitions of a collector; what was given up at the heads is not missing.
     if !cut {
-        missing_numbers(&numbers, &mut report.problems);
+        missing_numbers(&report.numbers, &mut report.problems);
     }
     match output {
         Output::Json => json(out, &report)?,
@@ -95,21 +105,39 @@ pub(super) async fn run(data: &Data, output: Output, out: &mut dyn Write) -> Res
     Ok(if report.problems.is_empty() { Exit::Ok } else { Exit::Failure })
 }
 
-/// What the analyzer of a partition took in, and up to where.
-async fn state(data: &Data, log: &Arc<dyn Log>, partition: u32) -> Result<(Shard, Position), CliError> {
-    let name = format!("{METRICS}-{partition:02}");
-    let stored = data.store.load_checkpoint(&name).await.map_err(CommandError::from)?;
-    let Some(checkpoint) = stored else { return Ok(nothing()) };
-    let position: StoredPosition = serde_json::from_str(&checkpoint.positions)?;
-    if position.incarnation != log.info().incarnation {
-        return Ok(nothing());
-    }
-    Ok((Shard::from_bytes(&checkpoint.state)?, position.position))
+/// What the analyzer of a partition took in.
+struct State {
+    shard: Shard,
+    /// Up to where.
+    done: Position,
+    /// It is of a log that is gone: of this one nothing was taken in yet.
+    other: bool,
 }
 
-/// No state yet.
-fn nothing() -> (Shard, Position) {
-    (Shard::default(), Position::from_raw(0))
+impl Default for State {
+    fn default() -> Self {
+        Self { shard: Shard::default(), done: Position::from_raw(0), other: false }
+    }
+}
+
+async fn state(data: &Data, log: &Arc<dyn Log>, partition: u32) -> Result<State, CliError> {
+    let name = format!("{METRICS}-{partition:02}");
+    let stored = data.store.load_checkpoint(&name).await.map_err(CommandError::from)?;
+    let Some(checkpoint) = stored else { return Ok(State::default()) };
+    let position: StoredPosition = serde_json::from_str(&checkpoint.positions)?;
+    if position.incarnation != log.info().incarnation {
+        return Ok(State { other: true, ..State::default() });
+    }
+    Ok(State { shard: Shard::from_bytes(&checkpoint.state)?, done: position.position, other: false })
+}
+
+/// Tells of whoever has read further than the log goes: records that it read are no longer stored.
+fn beyond(place: &str, who: &str, done: Position, end: Position, problems: &mut Vec<String>) {
+    if done > end {
+        problems.push(format!(
+            "{place}: {who} has read up to {done}, past the end of the log ({end}): the log lost its end"
+        ));
+    }
 }
 
 /// What one partition holds.
@@ -122,7 +150,7 @@ struct Read {
 
 #[derive(Default)]
 struct Stored {
-    all: BTreeSet<u64>,
+    records: u64,
     due: Tally,
     repeated: u64,
 }
@@ -133,7 +161,7 @@ async fn read(
     partition: u32,
     done: Position,
     end: Position,
-    problems: &mut Vec<String>,
+    found: &mut Report,
 ) -> Result<Read, CliError> {
     let head = log.head(partition).await?;
     let mut reader = log.reader(partition, head).await?;
@@ -145,23 +173,24 @@ async fn read(
             Ok(records) => records,
             Err(failed) => {
                 let to = tail::after(log.as_ref(), partition, &failed).await?.ok_or(failed.clone())?;
-                problems.push(format!("{stream}/{partition}: {failed}"));
+                found.problems.push(format!("{stream}/{partition}: {failed}"));
                 read.report.gaps += 1;
                 read.cut |= matches!(failed, LogError::Truncated { .. });
                 reader.seek(to);
                 continue;
             }
         };
-        if records.is_empty() {
+        // What a server keeps for itself may come before the end, and is not shown.
+        if records.is_empty() && reader.position() < end {
             return Err(CliError::Failed(format!("{stream}/{partition}: nothing comes before the end at {end}")));
         }
         for record in records {
             read.report.records += 1;
             if stream == METRICS {
-                read.take(&record.payload, record.next <= done, record.next, problems);
+                read.take(&record.payload, record.next <= done, record.next, found);
             } else if serde_json::from_slice::<serde_json::Value>(&record.payload).is_err() {
                 read.report.undecodable += 1;
-                problems.push(format!("{stream}/{partition}: the record before {} is no JSON", record.next));
+                found.problems.push(format!("{stream}/{partition}: the record before {} is no JSON", record.next));
             }
         }
     }
@@ -169,27 +198,41 @@ async fn read(
 }
 
 impl Read {
-    fn take(&mut self, payload: &[u8], due: bool, next: Position, problems: &mut Vec<String>) {
+    fn take(&mut self, payload: &[u8], due: bool, next: Position, found: &mut Report) {
         let PartitionReport { stream, partition, .. } = self.report;
         let record = match wire::decode(payload) {
             Ok(record) => record,
             Err(why) => {
                 self.report.undecodable += 1;
-                return problems.push(format!("{stream}/{partition}: the record before {next}: {why}"));
+                return found.problems.push(format!("{stream}/{partition}: the record before {next}: {why}"));
             }
         };
+        let is_new = found.numbers.entry(record.producer.clone()).or_default().insert(record.sequence);
         let stored = self.producers.entry(record.producer).or_default();
-        if !stored.all.insert(record.sequence) {
+        if is_new {
+            stored.records += 1;
+        } else {
             stored.repeated += 1;
-        } else if due {
+        }
+        if is_new && due {
             stored.due.add(record.sequence);
         }
     }
 }
 
-fn compare(partition: u32, read: &Read, shard: &Shard, report: &mut Report) {
-    for (producer, stored) in &read.producers {
-        let applied = shard.applied().get(producer).copied().unwrap_or_default();
+fn compare(read: &Read, state: &State, report: &mut Report) {
+    let PartitionReport { partition, records, .. } = read.report;
+    if state.other && records > 0 {
+        report.problems.push(format!(
+            "{METRICS}/{partition}: the state is of a log that is gone, and of the {records} records here none was taken in; an \
+             analyzer begins anew by itself once it runs"
+        ));
+    }
+    let none = Stored::default();
+    // Of an uncut log each record that was taken in is still there, those of producers that are long gone too.
+    let missing = state.shard.applied().keys().filter(|producer| !read.cut && !read.producers.contains_key(*producer));
+    for (producer, stored) in read.producers.iter().chain(missing.map(|producer| (producer, &none))) {
+        let applied = state.shard.applied().get(producer).copied().unwrap_or_default();
         let place = format!("{METRICS}/{partition}, {producer}");
         // What was given up since is still counted as taken in.
         let agrees = applied == stored.due || (read.cut && applied.records > stored.due.records);
@@ -201,7 +244,7 @@ fn compare(partition: u32, read: &Read, shard: &Shard, report: &mut Report) {
         report.producers.push(ProducerReport {
             partition,
             producer: producer.clone(),
-            stored: u64::try_from(stored.all.len()).unwrap_or(u64::MAX),
+            stored: stored.records,
             due: stored.due,
             applied,
             repeated: stored.repeated,
@@ -212,26 +255,20 @@ fn compare(partition: u32, read: &Read, shard: &Shard, report: &mut Report) {
 /// Numbers of collectors that are in no partition. A jump to a multiple of [`START`] is a new start of the collector, not a gap.
 /// Of the last numbers before an end some may be missing: a collector that dies has stored part of a batch, and of a log that is
 /// written to, partitions are looked at one after the other.
-fn missing_numbers(numbers: &BTreeMap<String, BTreeSet<u64>>, problems: &mut Vec<String>) {
+fn missing_numbers(numbers: &BTreeMap<String, Numbers>, problems: &mut Vec<String>) {
     for (producer, numbers) in numbers.iter().filter(|(producer, _)| producer.starts_with("ingest/")) {
-        let numbers: Vec<u64> = numbers.iter().copied().collect();
-        let starts = |pair: &[u64]| pair[1] != pair[0] + 1 && pair[1].is_multiple_of(START);
-        let mut ends: Vec<usize> =
-            numbers.windows(2).enumerate().filter(|(_, pair)| starts(pair)).map(|(at, _)| at).collect();
-        ends.push(numbers.len().saturating_sub(1));
-        let mut end = ends.into_iter();
-        let mut last = end.next().unwrap_or_default();
-        for (at, pair) in numbers.windows(2).enumerate() {
-            if at == last {
-                last = end.next().unwrap_or_default();
-                continue;
-            }
-            let settled = numbers[last].saturating_sub(pair[1]) >= UNSETTLED;
-            if pair[1] != pair[0] + 1 && settled {
-                let missing = pair[1] - pair[0] - 1;
-                problems.push(format!("{producer}: {missing} missing between {} and {}", pair[0], pair[1]));
+        let ranges = numbers.ranges();
+        // From the end: the last number of a start is known before the gaps in it.
+        let (mut last, mut missing) = (ranges.last().map_or(0, |(_, last)| *last), Vec::new());
+        for pair in ranges.windows(2).rev() {
+            let (before, after) = (pair[0].1, pair[1].0);
+            if after.is_multiple_of(START) {
+                last = before;
+            } else if last - after >= UNSETTLED {
+                missing.push(format!("{producer}: {} missing between {before} and {after}", after - before - 1));
             }
         }
+        problems.extend(missing.into_iter().rev());
     }
 }
 
@@ -276,15 +313,20 @@ mod tests {
         let life = |start: u64, without: &[u64]| {
             (start..start + 200).filter(|number| !without.contains(&(number - start))).collect::<Vec<u64>>()
         };
-        let mut all = life(1024, &[7]);
+        let set = |numbers: Vec<u64>| {
+            let mut set = Numbers::default();
+            numbers.into_iter().for_each(|number| assert!(set.insert(number)));
+            set
+        };
+        let mut all = life(1024, &[7, 150]);
         // The second life ends with part of a batch.
-        all.extend(life(5 * 1024, &[197]));
-        let numbers = BTreeMap::from([
-            ("ingest/a".to_owned(), all.into_iter().collect::<BTreeSet<u64>>()),
-            ("metrics-00".to_owned(), BTreeSet::from([3, 9])),
-        ]);
+        all.extend(life(5 * 1024, &[70, 71, 197]));
+        let numbers = BTreeMap::from([("ingest/a".to_owned(), set(all)), ("metrics-00".to_owned(), set(vec![3, 9]))]);
         let mut problems = Vec::new();
         missing_numbers(&numbers, &mut problems);
-        assert_eq!(problems, ["ingest/a: 1 missing between 1030 and 1032"]);
+        assert_eq!(
+            problems,
+            ["ingest/a: 1 missing between 1030 and 1032", "ingest/a: 2 missing between 5189 and 5192"]
+        );
     }
 }

@@ -116,70 +116,84 @@ impl SaslMechanism {
 }
 
 impl KafkaOptions {
-    /// Refuses what cannot be followed, before anybody is asked. Settings are called as in the configuration.
+    /// Refuses what cannot be followed, before anybody is asked.
     pub(crate) fn check(&self) -> Result<(), LogError> {
-        let refuse = |setting, value: String, problem: &str| {
-            Err(LogError::Setting { setting, value, problem: problem.to_owned() })
+        self.problems().into_iter().next().map_or(Ok(()), Err)?;
+        self.check_files()
+    }
+
+    /// Everything that cannot be followed, before any file is looked at. Settings are called as in the configuration.
+    #[must_use]
+    pub fn problems(&self) -> Vec<LogError> {
+        let mut found = Vec::new();
+        let mut refuse = |setting, value: String, problem: &str| {
+            found.push(LogError::Setting { setting, value, problem: problem.to_owned() });
         };
         if self.brokers.split(',').any(|broker| broker.trim().is_empty()) {
-            return refuse("brokers", self.brokers.clone(), "has to name brokers as host:port, separated by commas");
+            refuse("brokers", self.brokers.clone(), "has to name brokers as host:port, separated by commas");
         }
         if !is_topic_name(&self.topic) {
             let problem =
                 "would be the topic: that has to be 1 to 240 letters, digits, `.`, `_` or `-`, and not only dots";
-            return refuse("prefix", self.topic.clone(), problem);
+            refuse("prefix", self.topic.clone(), problem);
         }
         if self.partitions == 0 || self.partitions > 10_000 {
-            return refuse("partitions", self.partitions.to_string(), "has to be between 1 and 10000");
+            refuse("partitions", self.partitions.to_string(), "has to be between 1 and 10000");
         }
         if self.replication_factor == Some(0) {
-            return refuse("replication_factor", "0".to_owned(), "has to be at least 1");
+            refuse("replication_factor", "0".to_owned(), "has to be at least 1");
         }
         if self.max_record_bytes == 0 || self.max_record_bytes > 512 * BATCH_BYTES {
-            return refuse("max_record_bytes", self.max_record_bytes.to_string(), "has to be between 1 and 512 MiB");
+            refuse("max_record_bytes", self.max_record_bytes.to_string(), "has to be between 1 and 512 MiB");
         }
-        if self.queue_bytes < length(self.max_record_bytes + RECORD_OVERHEAD) || self.queue_bytes > 1024 * MIB {
+        let least = length(self.max_record_bytes).saturating_add(length(RECORD_OVERHEAD));
+        if self.queue_bytes < least || self.queue_bytes > 1024 * MIB {
             let problem = "has to be at least `max_record_bytes` + 1024, and at most 1 GiB";
-            return refuse("queue_bytes", self.queue_bytes.to_string(), problem);
+            refuse("queue_bytes", self.queue_bytes.to_string(), problem);
         }
-        for (setting, value) in
-            [("delivery_timeout_ms", self.delivery_timeout_ms), ("request_timeout_ms", self.request_timeout_ms)]
-        {
-            if !(100..=600_000).contains(&value) {
-                return refuse(setting, value.to_string(), "has to be between 100 and 600000");
-            }
-        }
-        self.check_retention()?;
-        self.check_files()
+        found.extend(self.range_problems());
+        found.extend(self.pair_problem());
+        found
     }
 
-    fn check_retention(&self) -> Result<(), LogError> {
+    /// Times and what is kept.
+    fn range_problems(&self) -> impl Iterator<Item = LogError> {
         let most = i64::MAX.unsigned_abs();
-        for (setting, value) in [("retain_bytes", self.retain_bytes), ("retain_age_ms", self.retain_ms)] {
-            if value == 0 || value > most {
-                let problem = format!("has to be between 1 and {most}");
-                return Err(LogError::Setting { setting, value: value.to_string(), problem });
+        let ranges = [
+            ("delivery_timeout_ms", self.delivery_timeout_ms, 100, 600_000),
+            ("request_timeout_ms", self.request_timeout_ms, 100, 600_000),
+            ("retain_bytes", self.retain_bytes, 1, most),
+            ("retain_age_ms", self.retain_ms, 1, most),
+        ];
+        let outside = ranges.into_iter().filter(|(_, value, least, most)| value < least || value > most);
+        outside.map(|(setting, value, least, most)| LogError::Setting {
+            setting,
+            value: value.to_string(),
+            problem: format!("has to be between {least} and {most}"),
+        })
+    }
+
+    /// A certificate without its key, or the other way round.
+    fn pair_problem(&self) -> Option<LogError> {
+        let tls = self.tls.as_ref()?;
+        match (&tls.cert, &tls.key) {
+            (Some(cert), None) => {
+                Some(refused_file("tls.cert_file", cert, "needs `tls.key_file` beside it".to_owned()))
             }
+            (None, Some(key)) => Some(refused_file("tls.key_file", key, "needs `tls.cert_file` beside it".to_owned())),
+            _ => None,
         }
-        Ok(())
     }
 
     fn check_files(&self) -> Result<(), LogError> {
         let Some(tls) = &self.tls else { return Ok(()) };
-        let refuse = |setting, path: &Path, problem: String| {
-            Err(LogError::Setting { setting, value: path.display().to_string(), problem })
-        };
         for (setting, path) in [("tls.ca_file", &tls.ca), ("tls.cert_file", &tls.cert), ("tls.key_file", &tls.key)] {
             let Some(path) = path else { continue };
             if let Err(why) = std::fs::File::open(path) {
-                return refuse(setting, path, format!("cannot be read: {why}"));
+                return Err(refused_file(setting, path, format!("cannot be read: {why}")));
             }
         }
-        match (&tls.cert, &tls.key) {
-            (Some(cert), None) => refuse("tls.cert_file", cert, "needs `tls.key_file` beside it".to_owned()),
-            (None, Some(key)) => refuse("tls.key_file", key, "needs `tls.cert_file` beside it".to_owned()),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     pub(crate) fn meta_topic(&self) -> String {
@@ -296,6 +310,10 @@ impl KafkaOptions {
             .set("queued.max.messages.kbytes", ahead.to_string());
         config
     }
+}
+
+fn refused_file(setting: &'static str, path: &Path, problem: String) -> LogError {
+    LogError::Setting { setting, value: path.display().to_string(), problem }
 }
 
 fn is_topic_name(name: &str) -> bool {

@@ -40,6 +40,8 @@ pub(crate) struct KafkaReader {
 /// What a look into the client's queue gave.
 enum Taken {
     Records(Vec<Record>),
+    /// Only what is not to be seen: the birth, or one that lost the race.
+    Hidden,
     /// The time is over.
     Nothing,
     /// The client has to be placed again.
@@ -66,6 +68,8 @@ impl KafkaReader {
             let Some(until) = patience else { return Ok(Vec::new()) };
             match self.take(max_records, until).await? {
                 Taken::Records(records) => return Ok(records),
+                // It may have been the last: whether there is more is asked before that is waited for.
+                Taken::Hidden => {}
                 Taken::Nothing => return self.come_back_empty(wait).await,
                 Taken::Misplaced => {
                     self.placed = false;
@@ -130,7 +134,7 @@ impl KafkaReader {
     async fn take(&mut self, max_records: usize, until: Instant) -> Result<Taken, LogError> {
         let Some(consumer) = &self.consumer else { return Ok(Taken::Misplaced) };
         let mut taken = Collector { records: Vec::new(), bytes: 0, position: self.position, gap: None };
-        let mut stop = None;
+        let (mut stop, began) = (None, self.position);
         while stop.is_none() && taken.records.len() < max_records && taken.bytes < READ_BYTES {
             // Once there is something, only what is at hand is added, so that nothing taken can be dropped.
             let received = if taken.records.is_empty() {
@@ -141,7 +145,10 @@ impl KafkaReader {
             match received {
                 None => break,
                 Some(Ok(_)) if in_doubt(&mut self.heard, &self.core) => stop = Some(Ok(Taken::Misplaced)),
-                Some(Ok(message)) if taken.add(&message, self.known_gap) => self.position = taken.position,
+                Some(Ok(message)) if taken.add(&message, self.known_gap) => {
+                    self.position = taken.position;
+                    stop = (taken.records.is_empty() && self.position > began).then_some(Ok(Taken::Hidden));
+                }
                 Some(Ok(_)) => stop = Some(Ok(Taken::Misplaced)),
                 Some(Err(error)) if is_misplaced(&error) || is_gone(&error) => stop = Some(Ok(Taken::Misplaced)),
                 Some(Err(error)) if is_denied(&error) => stop = Some(Err(error)),
@@ -150,7 +157,7 @@ impl KafkaReader {
                 Some(Err(_)) => {}
             }
         }
-        self.placed &= stop.is_none();
+        self.placed &= matches!(stop, None | Some(Ok(Taken::Hidden)));
         self.known_gap = taken.gap.or(self.known_gap);
         if matches!(stop, Some(Err(_))) {
             // A client says it once; the next one says it again.

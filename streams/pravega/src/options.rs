@@ -84,13 +84,10 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// Without time for an answer every question fails, and with more than anybody waits for none ever does.
-    fn check(&self) -> Result<(), LogError> {
-        for (name, value) in [("call_timeout_ms", self.call), ("ack_timeout_ms", self.acknowledgement)] {
-            if !(100..=600_000).contains(&value.as_millis()) {
-                return Err(setting(name, value.as_millis(), "has to be between 100 and 600000"));
-            }
-        }
-        Ok(())
+    fn problems(&self) -> impl Iterator<Item = LogError> {
+        let both = [("call_timeout_ms", self.call), ("ack_timeout_ms", self.acknowledgement)];
+        let wrong = both.into_iter().filter(|(_, value)| !(100..=600_000).contains(&value.as_millis()));
+        wrong.map(|(name, value)| setting(name, value.as_millis(), "has to be between 100 and 600000"))
     }
 }
 
@@ -154,36 +151,64 @@ impl PravegaOptions {
         format!("{}/{}", self.scope, self.prefix)
     }
 
-    /// Refuses what the client would panic about, or the server refuse with fewer words. Settings are called as in the
-    /// configuration.
+    /// Refuses what the client would panic about, or the server refuse with fewer words.
     pub(crate) fn check(&self) -> Result<Address, LogError> {
-        check_name(&self.scope, &self.scope)?;
-        check_name(&self.prefix, &self.name())?;
-        if !(1..=100).contains(&self.partitions) {
-            return Err(setting("partitions", self.partitions, "must lie between 1 and 100"));
+        if let Some(problem) = self.problems().into_iter().next() {
+            return Err(problem);
         }
-        if !(1..=LARGEST_PAYLOAD).contains(&self.max_record_bytes) {
-            let problem =
-                format!("must lie between 1 and {LARGEST_PAYLOAD}: Pravega appends 8 MiB in one piece at most");
-            return Err(setting("max_record_bytes", self.max_record_bytes, &problem));
+        if let Auth::Keycloak(path) = &self.auth {
+            check_keycloak(path)?;
         }
-        if !(1 << 20..=14 << 20).contains(&self.max_waiting_bytes) {
-            return Err(setting("queue_bytes", self.max_waiting_bytes, "must lie between 1 and 14 MiB"));
-        }
-        self.check_retention()?;
-        self.timeouts.check()?;
-        let address = self.address()?;
-        self.check_tls(&address)?;
+        self.address()
+    }
+
+    /// Everything that cannot be followed, before any file is looked at. Settings are called as in the configuration.
+    #[must_use]
+    pub fn problems(&self) -> Vec<LogError> {
+        let checks = [
+            check_name(&self.scope, &self.scope),
+            check_name(&self.prefix, &self.name()),
+            self.check_partitions(),
+            self.check_record_bytes(),
+            self.check_queue_bytes(),
+            self.check_retention(),
+            self.check_token(),
+            self.address().and_then(|address| self.check_tls(&address)),
+        ];
+        checks.into_iter().filter_map(Result::err).chain(self.timeouts.problems()).collect()
+    }
+
+    /// The client panics over what cannot stand in a header.
+    fn check_token(&self) -> Result<(), LogError> {
         match &self.auth {
-            Auth::Keycloak(path) => check_keycloak(path)?,
-            // The client panics over what cannot stand in a header.
             Auth::Token(token) if token.is_empty() || !token.chars().all(|it| it.is_ascii_graphic()) => {
                 let problem = "must be one word without blanks or line breaks: base64 of `user:password`";
-                return Err(setting("auth.token", "(hidden)", problem));
+                Err(setting("auth.token", "(hidden)", problem))
             }
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(address)
+    }
+
+    fn check_partitions(&self) -> Result<(), LogError> {
+        if (1..=100).contains(&self.partitions) {
+            return Ok(());
+        }
+        Err(setting("partitions", self.partitions, "must lie between 1 and 100"))
+    }
+
+    fn check_record_bytes(&self) -> Result<(), LogError> {
+        if (1..=LARGEST_PAYLOAD).contains(&self.max_record_bytes) {
+            return Ok(());
+        }
+        let problem = format!("must lie between 1 and {LARGEST_PAYLOAD}: Pravega appends 8 MiB in one piece at most");
+        Err(setting("max_record_bytes", self.max_record_bytes, &problem))
+    }
+
+    fn check_queue_bytes(&self) -> Result<(), LogError> {
+        if (1 << 20..=14 << 20).contains(&self.max_waiting_bytes) {
+            return Ok(());
+        }
+        Err(setting("queue_bytes", self.max_waiting_bytes, "must lie between 1 and 14 MiB"))
     }
 
     fn check_retention(&self) -> Result<(), LogError> {

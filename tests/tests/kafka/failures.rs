@@ -77,3 +77,22 @@ pub async fn positions_past_the_tail_are_refused(rig: &mut Rig<'_>) {
     assert_eq!(reader.read(5, PATIENCE).await.unwrap().len(), 1);
     assert_eq!(reader_at_head(&log, 0).await.position(), Position::from_raw(1));
 }
+
+/// Processes that make a log at the same time leave births behind those of the one that was first, and often nothing after them.
+pub async fn lost_births_are_not_waited_for(rig: &mut Rig<'_>) {
+    let options = rig.options();
+    let log = open(&options).await;
+    for _ in 0..2 {
+        rig.admin().put(&options.topic, "weir.birth", "{}").await;
+    }
+    let tail = log.tail(0).await.unwrap();
+    let mut reader = reader_at_head(&log, 0).await;
+    assert!(reader.position() < tail);
+    while reader.position() < tail {
+        assert_eq!(reader.read(5, Duration::ZERO).await.unwrap(), []);
+    }
+    assert_eq!(reader.read(5, Duration::ZERO).await.unwrap(), []);
+    append(&log, 0, &[b"1"]).await;
+    assert_eq!(reader.read(5, PATIENCE).await.unwrap()[0].payload, b"1");
+    assert_eq!(read_all(&log, 0).await.len(), 1);
+}

@@ -53,6 +53,12 @@ impl EmbeddedOptions {
     /// # Errors
     /// Names the first option that cannot be followed, and what it may be.
     pub fn check(&self) -> Result<(), LogError> {
+        self.problems().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Everything that cannot be followed, each with what it may be.
+    #[must_use]
+    pub fn problems(&self) -> Vec<LogError> {
         let max_record_bytes = length_of(self.max_record_bytes);
         let needed = max_record_bytes.saturating_add(length_of(FRAME_HEADER));
         let age = |age_ms: i64| u64::try_from(age_ms).unwrap_or(0);
@@ -66,16 +72,15 @@ impl EmbeddedOptions {
             ("queue_bytes", u64::from(self.queue_bytes), needed, u64::from(1024 * MIB)),
             ("poll_ms", self.poll_ms, 1, u64::MAX),
         ];
-        for (option, value, least, most) in ranges {
-            if value < least || value > most {
-                let problem = match most {
-                    u64::MAX => format!("must be at least {least}"),
-                    most => format!("must lie between {least} and {most}"),
-                };
-                return Err(LogError::Options { option, value, problem });
-            }
-        }
-        Ok(())
+        let outside = ranges.into_iter().filter(|(_, value, least, most)| value < least || value > most);
+        let problem = |(option, value, least, most)| {
+            let problem = match most {
+                u64::MAX => format!("must be at least {least}"),
+                most => format!("must lie between {least} and {most}"),
+            };
+            LogError::Options { option, value, problem }
+        };
+        outside.map(problem).collect()
     }
 
     /// The size at which segments are closed: small enough that `retain_bytes` can be kept although the segment that is
