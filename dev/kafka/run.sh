@@ -73,12 +73,12 @@ kafka=$("$here/fetch.sh")
 lean=(-Xms64m "-Xmx${HEAP:-256m}" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto)
 log=(-Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info)
 
-
 # Written last, so that a first start that failed is begun again.
 if [ ! -e "$conf" ]; then
   write_conf
   rm -rf "$DATA/data"
-  id=$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=')
+  # Of 16 bytes, the first of which keeps it from beginning as an option does.
+  id=$({ printf w; head -c 15 /dev/urandom; } | base64 | tr '+/' '-_' | tr -d '=')
   users=()
   for user in ${SECURE_USERS:-}; do users+=(--add-scram "SCRAM-SHA-512=[$user]"); done
   java "${lean[@]}" "${log[@]}" -cp "$kafka/lib/*" kafka.tools.StorageTool format --standalone -t "$id" -c "$conf.new" \

@@ -13,13 +13,7 @@ pub enum KafkaRight {
     Write = 4,
     /// Make it.
     Create = 5,
-    /// Give up records.
-    Delete = 6,
-    /// See that it is there.
-    Describe = 8,
-    /// See its settings.
-    DescribeConfigs = 10,
-    /// Change its settings.
+    /// See and change its settings.
     AlterConfigs = 11,
 }
 

@@ -9,8 +9,10 @@ use weir_streams::LogError;
 
 use crate::link::{Client, Link};
 
-/// Bytes that are handed on together.
+/// Bytes that are handed on together, at most.
 const CHUNK: usize = 256 * 1024;
+/// Room for what has not arrived yet.
+const SOME: usize = 4 * 1024;
 /// Chunks that may wait for whoever reads.
 const WAITING: usize = 2;
 /// What tells a stream that was cut from one that is gone: both come as the same error.
@@ -75,10 +77,10 @@ async fn read_on(
         return Err(REMADE.to_owned());
     }
     reader.seek(SeekFrom::Start(from)).await.map_err(|why| why.to_string())?;
-    let mut buffer = vec![0; CHUNK];
     let mut nothing = weir_runtime::Backoff::new(10, 1_000, crate::pause::any_seed());
     loop {
-        let length = reader.read(&mut buffer).await.map_err(|why| why.to_string())?;
+        let mut chunk = vec![0; reader.available().clamp(SOME, CHUNK)];
+        let length = reader.read(&mut chunk).await.map_err(|why| why.to_string())?;
         if length == 0 {
             // Nothing yet, or never again, if somebody sealed the stream.
             let pause = std::time::Duration::from_millis(u64::try_from(nothing.failed()).unwrap_or(0));
@@ -86,7 +88,8 @@ async fn read_on(
             continue;
         }
         nothing.succeeded();
-        if chunks.send(Ok(buffer[..length].to_vec())).await.is_err() {
+        chunk.truncate(length);
+        if chunks.send(Ok(chunk)).await.is_err() {
             return Ok(());
         }
     }
