@@ -16,7 +16,7 @@ use crate::tally::Tally;
 pub const STATE_FORMAT: u32 = 1;
 /// Lives of one producer that are remembered, by the names `PRODUCER#EPOCH`. All that an older one has sent has arrived: each life
 /// lasts for a lease at least.
-pub const LIVES: usize = 16;
+const LIVES: usize = 16;
 
 /// The jobs of one partition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -101,9 +101,7 @@ impl Shard {
     /// Forgets the oldest lives of a producer of which a new one has begun.
     fn forget_lives_before(&mut self, producer: &str) {
         let Some((name, _)) = producer.rsplit_once('#') else { return };
-        let epoch = |life: &String| life.strip_prefix(name)?.strip_prefix('#')?.parse::<u64>().ok();
-        let mut epochs: Vec<u64> = self.sequences.keys().filter_map(epoch).collect();
-        epochs.sort_unstable();
+        let epochs = self.lives(name);
         let too_many = epochs.len().saturating_sub(LIVES);
         for epoch in epochs.into_iter().take(too_many) {
             let life = format!("{name}#{epoch}");
@@ -112,7 +110,24 @@ impl Shard {
         }
     }
 
-    /// What was taken in of every producer, of its last [`LIVES`] lives, to be compared with what the log holds.
+    /// The epochs of the lives of a producer that are remembered, oldest first.
+    fn lives(&self, name: &str) -> Vec<u64> {
+        let epoch = |life: &String| life.strip_prefix(name)?.strip_prefix('#')?.parse().ok();
+        let mut epochs: Vec<u64> = self.sequences.keys().filter_map(epoch).collect();
+        epochs.sort_unstable();
+        epochs
+    }
+
+    /// Whether this may be a life of a producer that was forgotten, since 16 newer ones are remembered.
+    #[must_use]
+    pub fn has_forgotten(&self, producer: &str) -> bool {
+        let Some((name, epoch)) = producer.rsplit_once('#') else { return false };
+        let Ok(epoch) = epoch.parse::<u64>() else { return false };
+        let epochs = self.lives(name);
+        epochs.len() >= LIVES && epochs.first().is_some_and(|oldest| epoch < *oldest)
+    }
+
+    /// What was taken in of every producer, of its last 16 lives, to be compared with what the log holds.
     #[must_use]
     pub fn applied(&self) -> &BTreeMap<String, Tally> {
         &self.applied
@@ -160,6 +175,8 @@ mod tests {
         }
         assert_eq!(shard.applied().len(), 3 + LIVES);
         assert!(!shard.applied().contains_key("ingest/c#0"));
+        assert!(shard.has_forgotten("ingest/c#0") && !shard.has_forgotten("ingest/c#1"));
+        assert!(["ingest/c", "ingest/c#x", "ingest/other#0"].iter().all(|it| !shard.has_forgotten(it)));
         let again = take_in(&mut shard, "ingest/c#1", 5);
         assert!(matches!(&again, Folded::Refused(refusal) if refusal.word == "duplicate"), "{again:?}");
     }
