@@ -14,8 +14,8 @@ use crate::tally::Tally;
 
 /// Version of the shard's serialised form.
 pub const STATE_FORMAT: u32 = 1;
-/// Lives of one producer that are remembered, by the names `PRODUCER#EPOCH`. All that an older one has sent has arrived: each life
-/// lasts for a lease at least.
+/// Lives of one producer that are remembered, by the names `PRODUCER#EPOCH`. What an older one has sent arrived long since, unless
+/// it began anew 16 times while a server held records back.
 const LIVES: usize = 16;
 
 /// The jobs of one partition.

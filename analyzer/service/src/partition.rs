@@ -98,23 +98,24 @@ impl Partition {
 
     /// Reads and folds what has come, at most `at_most` records, and says how many there were.
     pub async fn read(&mut self, logs: &Logs, at_most: usize) -> Result<u64, AnalyzerError> {
+        // If this fails or is dropped on the way, the reader is past records that would never be taken in.
+        self.broken = true;
         let records = match self.reader.read(at_most, Duration::ZERO).await {
             Ok(records) => records,
             Err(failed) => {
-                let to = after_gap(logs.metrics.as_ref(), METRICS, self.number, failed).await?;
-                self.reader.seek(to);
+                let gap = after_gap(logs.metrics.as_ref(), METRICS, self.number, failed).await;
+                self.broken = false;
+                self.reader.seek(gap?);
                 self.had_gap = true;
-                Vec::new()
+                return Ok(0);
             }
         };
         let mut count = 0;
         for record in records {
             count += 1;
-            let taken_in = self.take_in(logs, record).await;
-            // The reader is past records that would never be taken in.
-            self.broken |= taken_in.is_err();
-            taken_in?;
+            self.take_in(logs, record).await?;
         }
+        self.broken = false;
         self.pending.records += count;
         Ok(count)
     }
@@ -218,7 +219,9 @@ impl Partition {
 
     /// Commits and publishes what is left, for whoever has the partition next.
     pub async fn put_in_order(mut self, logs: &Logs, clock: &dyn Clock, until_ms: i64) -> Result<(), AnalyzerError> {
-        self.commit_if_due(logs, clock.now_ms(), 0).await?;
+        if !self.broken {
+            self.commit_if_due(logs, clock.now_ms(), 0).await?;
+        }
         self.publisher.publish(clock, until_ms).await?;
         Ok(())
     }
@@ -240,10 +243,10 @@ impl Partition {
             outbox: pending.outbox,
             now_ms,
         };
-        let committed = self.store.commit(&commit).await;
         // Whether it was committed is not known after a failure; what the database holds is right in either case.
-        self.broken |= committed.is_err();
-        committed?;
+        self.broken = true;
+        self.store.commit(&commit).await?;
+        self.broken = false;
         self.store.seen_jobs(pending.seen.iter(), now_ms).await?;
         self.last_commit_ms = now_ms;
         Ok(())
@@ -267,4 +270,44 @@ fn restore(shard: &str, checkpoint: &Checkpoint) -> Result<(Shard, Option<Stored
     let state = Shard::from_bytes(&checkpoint.state).map_err(broken)?;
     let position = serde_json::from_str(&checkpoint.positions).map_err(broken)?;
     Ok((state, Some(position)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::FutureExt;
+    use weir_runtime::RealClock;
+    use weir_schemas::records::{Record, Silence};
+    use weir_streams::{Log, MemoryLog, MemoryOptions};
+
+    use super::*;
+
+    async fn append(logs: &Logs, sequence: u64, job: &str) {
+        let silence = Silence { reason: "gone".into(), ..Silence::default() };
+        let (producer, job, body) = ("ingest/c".into(), job.into(), Some(Body::Silence(silence)));
+        let record = wire::encode(&Record { producer, sequence, time_ms: 1, job, body }).unwrap();
+        logs.metrics.writer(0, "ingest/c").await.unwrap().append(&record, 1).await.unwrap();
+    }
+
+    /// What a stop does in the middle of a pass.
+    #[tokio::test]
+    async fn what_was_read_in_part_is_not_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join(Store::FILE)).await.unwrap();
+        let log =
+            || Arc::new(MemoryLog::new(MemoryOptions { partitions: 1, ..MemoryOptions::default() })) as Arc<dyn Log>;
+        let logs = Logs { metrics: log(), events: log() };
+        let lease = store.acquire_lease("metrics-00", "a", 9_000).await.unwrap().unwrap();
+        let mut partition = Partition::take(&store, &logs, 0, lease, 1).await.unwrap();
+        append(&logs, 1, "c/default/known").await;
+        assert_eq!(partition.read(&logs, 10).await.unwrap(), 1);
+
+        append(&logs, 2, "c/default/known").await;
+        append(&logs, 3, "c/default/unknown").await;
+        // The database is asked for plans of the unknown job, and the answer is not waited for.
+        assert!(partition.read(&logs, 10).now_or_never().is_none());
+        partition.put_in_order(&logs, &RealClock::new(), i64::MAX).await.unwrap();
+        assert!(store.load_checkpoint("metrics-00").await.unwrap().is_none(), "a position past what was not taken in");
+    }
 }

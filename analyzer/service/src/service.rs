@@ -323,7 +323,8 @@ impl Analyzer {
         }
         let said = self.store.controls().await?;
         let now_ms = self.clock.now_ms();
-        for partition in &mut self.partitions {
+        let mut failed = Ok(());
+        for partition in self.partitions.iter_mut().filter(|partition| !partition.broken) {
             for (job, control) in control::news(&partition.shard, &self.book, &said) {
                 let (name, epoch) = (partition.lease.name.clone(), partition.lease.epoch);
                 let producer = format!("control/{name}");
@@ -331,10 +332,14 @@ impl Analyzer {
                 let last = self.control_sequences.entry((name, epoch)).or_insert(epoch << CONTROL_BITS);
                 *last += 1;
                 let record = control::record(&producer, *last, now_ms, &job, &control)?;
-                partition.append(&self.logs, &record, now_ms).await?;
+                if let Err(why) = partition.append(&self.logs, &record, now_ms).await {
+                    failed = failed.and(Err(why));
+                    break;
+                }
             }
         }
         gauge!(telemetry::FROZEN).set(if said.frozen { 1.0 } else { 0.0 });
+        failed?;
         self.heard = Some(said.revision);
         self.jobs = jobs;
         Ok(())

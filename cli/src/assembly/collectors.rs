@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::join_all;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -149,17 +150,17 @@ impl Shared {
         tasks: &mut JoinSet<Result<(), SinkError>>,
     ) -> Result<(), StoreError> {
         holder.turn(items, self.clock.monotonic_ms()).await?;
-        for name in holder.surplus() {
-            end(running.remove(&name)).await;
-            holder.release(&name).await?;
+        let surplus = holder.surplus();
+        end_all(&surplus, running).await;
+        for name in &surplus {
+            holder.release(name).await?;
         }
         let lost = |(name, it): (&String, &Running)| {
             let held = holder.of(name).is_some_and(|lease| lease.epoch == it.epoch);
             (!held).then(|| name.clone())
         };
-        for name in running.iter().filter_map(lost).collect::<Vec<_>>() {
-            end(running.remove(&name)).await;
-        }
+        let lost: Vec<String> = running.iter().filter_map(lost).collect();
+        end_all(&lost, running).await;
         let gained: Vec<Lease> = holder.held().filter(|lease| !running.contains_key(&lease.name)).cloned().collect();
         for lease in gained {
             let Some(watched) = self.clusters.iter().find(|it| lease_name(&it.spec.name) == lease.name) else {
@@ -206,6 +207,11 @@ impl Shared {
         });
         Running { epoch: lease.epoch, stop, ended }
     }
+}
+
+/// Ends collectors, all at once: meanwhile the leases of the others are not renewed.
+async fn end_all(names: &[String], running: &mut BTreeMap<String, Running>) {
+    join_all(names.iter().map(|name| end(running.remove(name)))).await;
 }
 
 /// Ends a collector, and waits until what it has left is handed over, or its time for that is up.

@@ -31,7 +31,8 @@ const LEAST_RECORD_BYTES: usize = 64 << 10;
 
 /// What is wrong with a limit of records.
 fn record_limit_problem(max_record_bytes: usize) -> Option<String> {
-    (max_record_bytes < LEAST_RECORD_BYTES).then(|| {
+    // What no log takes at all is told by the log itself.
+    (1..LEAST_RECORD_BYTES).contains(&max_record_bytes).then(|| {
         format!(
             "max_record_bytes = {max_record_bytes} must be at least {LEAST_RECORD_BYTES}: what is larger is not published"
         )

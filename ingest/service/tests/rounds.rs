@@ -339,6 +339,7 @@ async fn a_cluster_that_is_away_is_asked_later_and_later_and_its_jobs_are_silent
     let reports = watch.pass(120_000).await;
     let pauses: Vec<i64> =
         reports.iter().filter(|report| report.failure.is_some()).map(|report| report.next_ms).collect();
+    assert!(pauses.len() >= 6, "{pauses:?}");
     // Each is drawn between half and all of its length, but for what is less than a round.
     for (pause_ms, longest_ms) in pauses.iter().zip([2_000, 4_000, 8_000, 16_000, 32_000, 60_000]) {
         assert!((longest_ms / 2..=longest_ms).contains(pause_ms), "{pauses:?}");

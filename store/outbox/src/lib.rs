@@ -92,6 +92,22 @@ impl PublishError {
     }
 }
 
+/// A row that its log will never take.
+struct Refused<'a> {
+    row: &'a OutboxRow,
+    bytes: usize,
+    limit: u64,
+    code: &'static str,
+}
+
+impl Refused<'_> {
+    fn tell(&self) {
+        let Self { row, bytes, limit, code } = self;
+        error!(job = row.key, log = row.log, bytes, limit, code, "too large to be published; only the database has it");
+        counter!(telemetry::OUTBOX_REFUSED, "log" => row.log.clone()).increment(1);
+    }
+}
+
 impl Publisher {
     /// Publishes what `owner` leaves in the outbox of `store`.
     #[must_use]
@@ -123,13 +139,16 @@ impl Publisher {
                 let bytes = self.bytes(row, now_ms)?;
                 partitions.entry((row.log.clone(), row.partition)).or_default().push(Waiting { row, bytes });
             }
+            let mut refused = Vec::new();
             for (to, waiting) in partitions {
                 if clock.monotonic_ms() >= until_ms {
                     return Ok(done);
                 }
-                self.append_what_fits(&to, waiting, now_ms).await?;
+                refused.extend(self.append_what_fits(&to, waiting, now_ms).await?);
             }
             self.store.published(&self.owner, last).await?;
+            // Not before: whatever fails until here is done again.
+            refused.iter().for_each(Refused::tell);
             done += read;
         }
     }
@@ -138,17 +157,17 @@ impl Publisher {
         gauge!(telemetry::OUTBOX, "owner" => self.owner.clone())
     }
 
-    /// Appends rows. One that its log will never take is told of and left out: it would hold all behind it up for ever, and what
-    /// it says of a decision or an outcome is in the database as well.
-    async fn append_what_fits(
+    /// Appends rows, and says which were left out since their log will never take them: they would hold all behind them up for
+    /// ever, and what they say of a decision or an outcome is in the database as well.
+    async fn append_what_fits<'a>(
         &mut self,
         to: &(String, u32),
-        waiting: Vec<Waiting<'_>>,
+        waiting: Vec<Waiting<'a>>,
         now_ms: i64,
-    ) -> Result<(), PublishError> {
+    ) -> Result<Vec<Refused<'a>>, PublishError> {
         let (why, limit) = match self.append(to, &waiting, now_ms).await {
             Err(PublishError::Log(why @ LogError::RecordTooLarge { limit, .. })) => (why, limit),
-            done => return done,
+            done => return done.map(|()| Vec::new()),
         };
         let fits = |it: &Waiting<'_>| u64::try_from(it.bytes.len()).is_ok_and(|bytes| bytes <= limit);
         let (fit, large): (Vec<_>, Vec<_>) = waiting.into_iter().partition(fits);
@@ -156,12 +175,8 @@ impl Publisher {
             return Err(why.into());
         }
         self.append(to, &fit, now_ms).await?;
-        for Waiting { row, bytes } in large {
-            let (log, bytes, code) = (&row.log, bytes.len(), why.code());
-            error!(job = row.key, log, bytes, limit, code, "too large to be published; only the database has it");
-            counter!(telemetry::OUTBOX_REFUSED, "log" => log.clone()).increment(1);
-        }
-        Ok(())
+        let refused = |it: Waiting<'a>| Refused { row: it.row, bytes: it.bytes.len(), limit, code: why.code() };
+        Ok(large.into_iter().map(refused).collect())
     }
 
     async fn append(&mut self, to: &(String, u32), waiting: &[Waiting<'_>], now_ms: i64) -> Result<(), PublishError> {
@@ -266,6 +281,23 @@ mod tests {
         assert_eq!((told.producer.as_str(), told.body), ("analyzer", Some(Body::OutcomeJson(b"{}".to_vec()))));
     }
 
+    /// A clock that goes on by one with each look.
+    struct Ticking(std::sync::atomic::AtomicI64);
+
+    impl Clock for Ticking {
+        fn now_ms(&self) -> i64 {
+            0
+        }
+
+        fn monotonic_ms(&self) -> i64 {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+        }
+
+        fn sleep_ms(&self, _duration_ms: i64) -> weir_streams::BoxFuture<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
     #[tokio::test]
     async fn a_row_that_its_log_never_takes_holds_no_other_one_up() {
         let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
@@ -280,11 +312,14 @@ mod tests {
         ];
         let (events_at, metrics_at) = (rows[0].partition, rows[3].partition);
         commit(&store, rows).await;
-        let clock = weir_runtime::RealClock::new();
+        let clock = Ticking(0.into());
         let mut publisher = Publisher::new(store.clone(), "analyzer", logs.clone());
-        publisher.publish(&clock, i64::MAX).await.unwrap();
+        // The first time the lease ends after the first of the two logs: all of it is done again.
+        assert_eq!(publisher.publish(&clock, 1).await.unwrap(), 0);
+        assert_eq!(publisher.publish(&clock, i64::MAX).await.unwrap(), 4);
         assert_eq!(store.outbox_len("analyzer").await.unwrap(), 0);
-        assert_eq!(read(&logs.events, events_at).await, [b"before".to_vec(), b"after".to_vec()]);
+        let events = read(&logs.events, events_at).await;
+        assert_eq!(events, [&b"before"[..], b"after", b"before", b"after"].map(<[u8]>::to_vec));
         assert!(read(&logs.metrics, metrics_at).await.is_empty());
         let page = recorder.handle().render();
         for log in ["events", "metrics"] {

@@ -28,13 +28,16 @@ pub(crate) struct Core {
     /// When that was, in milliseconds since the log was opened.
     verified_ms: AtomicU64,
     verifying: AtomicBool,
+    /// The last look without an answer. Locked while somebody looks.
+    last_failure: tokio::sync::Mutex<Option<(Instant, LogError)>>,
 }
 
 impl Core {
     pub fn new(server: Arc<Server>, info: LogInfo, life: Life) -> Self {
         let verified = AtomicU64::new(server.health().suspicions());
         let (verified_ms, verifying) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { server, info, life, opened: Instant::now(), verified, verified_ms, verifying }
+        let (opened, last_failure) = (Instant::now(), tokio::sync::Mutex::default());
+        Self { server, info, life, opened, verified, verified_ms, verifying, last_failure }
     }
 
     /// Refuses partitions that do not exist; else their number as clients want it.
@@ -61,9 +64,23 @@ impl Core {
     }
 
     /// Makes sure that the topic is still the one that was opened, if there is any reason to doubt it.
+    /// Of all who ask at a time one looks, and the others take what it finds.
     pub async fn check_life(&self) -> Result<(), LogError> {
         self.check_lost()?;
-        if self.is_due() { self.verify().await } else { Ok(()) }
+        if !self.is_due() {
+            return Ok(());
+        }
+        let asked = Instant::now();
+        let mut last = self.last_failure.lock().await;
+        if !self.is_due() {
+            return self.check_lost();
+        }
+        if let Some((_, error)) = last.as_ref().filter(|(failed, _)| *failed >= asked) {
+            return Err(error.clone());
+        }
+        let found = self.verify().await;
+        *last = found.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        found
     }
 
     /// The same beside everything else: only a finding matters.
@@ -74,7 +91,7 @@ impl Core {
         let core = Arc::clone(self);
         tokio::spawn(async move {
             // Without an answer there is no finding; whoever needs the server is told anyway.
-            let _finding = core.verify().await;
+            let _finding = core.check_life().await;
             core.verifying.store(false, Ordering::Release);
         });
     }

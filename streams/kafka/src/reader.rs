@@ -84,7 +84,6 @@ impl KafkaReader {
         if self.placed {
             return Ok(());
         }
-        self.core.check_life().await?;
         self.check_position(self.core.bounds(self.partition).await?)?;
         let consumer = match self.consumer.take() {
             Some(consumer) => consumer,
@@ -162,6 +161,7 @@ impl KafkaReader {
         if matches!(stop, Some(Err(_))) {
             // A client says it once; the next one says it again.
             self.consumer.take().into_iter().for_each(discard);
+            Counters::add(&self.core.server.known().counters.readers_recreated, 1);
         }
         if taken.records.is_empty() {
             return stop.unwrap_or(Ok(Taken::Nothing)).map_err(|error| self.explain(&error));

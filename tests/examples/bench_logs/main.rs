@@ -23,7 +23,7 @@ use weir_tests::{KafkaBroker, Memory, PravegaServer};
 use ours::Ours;
 
 /// Bytes of a record, and records of a batch.
-const LOADS: [(usize, usize); 4] = [(200, 500), (1_000, 1_000), (1_000, 5_000), (1_000, 100_000)];
+const LOADS: [(usize, usize); 5] = [(200, 500), (200, 5_000), (1_000, 1_000), (1_000, 5_000), (1_000, 100_000)];
 /// Records of each load in a round.
 const RECORDS: usize = 100_000;
 /// Records, or one batch, after which the other one has its turn.

@@ -108,9 +108,9 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         let mut read = read_until(&mut reading, b"20").await;
         wait_until("some load", Duration::from_secs(60), async || (log.stats().bytes_appended > 8 * MIB).then_some(()))
             .await;
+        servers.start_secured_meanwhile();
         let before = resident_bytes();
         server.pause();
-        servers.start_secured_meanwhile();
         let (stopped, mut most) = (Instant::now(), 0);
         wait_until("20 seconds", Duration::from_secs(30), async || {
             most = most.max(resident_bytes());
