@@ -191,24 +191,8 @@ impl Life<'_> {
             }
             // Another life is another process to whoever shares work with it: its leases are new.
             self.id = self.config.instance.id(self.clock.now_ms());
-            let (reopen, life) = (Reopen::default(), stop.child_token());
-            let mut tasks = Tasks::new(life.clone());
-            let process = Process {
-                data: &data,
-                config: self.config,
-                clusters: self.clusters.clone(),
-                clock: &|| Arc::clone(&self.clock),
-                id: &self.id,
-                roles: self.service.roles(),
-                health: self.health.clone(),
-                background: true,
-                reopen: reopen.clone(),
-            };
-            // Nobody is to be ready before all of them are there.
-            let starting = self.health.service(format!("weir {}", self.service.command()));
-            assembly::start(&mut tasks, &life, &process);
-            drop(starting);
-            info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
+            let reopen = Reopen::default();
+            let tasks = self.start(&data, &reopen, stop);
             let began_ms = self.clock.monotonic_ms();
             let ended = tasks.join().await;
             self.meter.let_go();
@@ -224,6 +208,29 @@ impl Life<'_> {
                 Err(why) => return Err(CliError::Failed(why.to_string())),
             }
         }
+    }
+
+    /// Starts the services of one life.
+    fn start(&self, data: &Data, reopen: &Reopen, stop: &CancellationToken) -> Tasks {
+        let life = stop.child_token();
+        let mut tasks = Tasks::new(life.clone());
+        let process = Process {
+            data,
+            config: self.config,
+            clusters: self.clusters.clone(),
+            clock: &|| Arc::clone(&self.clock),
+            id: &self.id,
+            roles: self.service.roles(),
+            health: self.health.clone(),
+            background: true,
+            reopen: reopen.clone(),
+        };
+        // Nobody is to be ready before all of them are there.
+        let starting = self.health.service(format!("weir {}", self.service.command()));
+        assembly::start(&mut tasks, &life, &process);
+        drop(starting);
+        info!(service = self.service.command(), id = self.id, database = data.store.name(), "started");
+        tasks
     }
 
     /// The pause between a life of so many milliseconds, which ended because of `why`, and the next one.

@@ -156,6 +156,11 @@ impl KafkaReader {
                 Some(Err(_)) => {}
             }
         }
+        self.hand_out(taken, stop)
+    }
+
+    /// What was taken, and what follows from why nothing more was.
+    fn hand_out(&mut self, taken: Collector, stop: Option<Result<Taken, KafkaError>>) -> Result<Taken, LogError> {
         self.placed &= matches!(stop, None | Some(Ok(Taken::Hidden)));
         self.known_gap = taken.gap.or(self.known_gap);
         if matches!(stop, Some(Err(_))) {
