@@ -13,6 +13,8 @@ pub enum KafkaRight {
     Write = 4,
     /// Make it.
     Create = 5,
+    /// See its settings.
+    DescribeConfigs = 10,
     /// See and change its settings.
     AlterConfigs = 11,
 }

@@ -2,16 +2,21 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rdkafka::admin::{
-    AdminOptions, AlterConfig, ConfigEntry, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication,
+    AdminClient, AdminOptions, AlterConfig, ConfigEntry, ConfigSource, NewTopic, ResourceSpecifier, TopicReplication,
 };
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use tokio::time::Instant;
 use tracing::info;
 use weir_streams::LogError;
 
+use crate::health::Listener;
 use crate::server::{Server, Topic, discard, pause};
+
+/// Between two looks at what is about to be there.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Sees to it that the log's topic is there, and says how many partitions it has.
 pub(crate) async fn ensure(server: &Arc<Server>) -> Result<u32, LogError> {
@@ -47,7 +52,7 @@ async fn ensure_topic(
         if Instant::now() >= deadline {
             return Err(server.health().late(&format!("wait for leaders of topic {name}"), timeout));
         }
-        pause(std::time::Duration::from_millis(50)).await;
+        pause(BETWEEN_LOOKS).await;
     }
 }
 
@@ -63,7 +68,7 @@ fn admin_options(server: &Server) -> AdminOptions {
 
 async fn create(server: &Server, name: &str, partitions: u32, settings: &[(&str, &str)]) -> Result<(), LogError> {
     let action = format!("make topic {name}");
-    let explain = |error: KafkaError| server.health().explain(&action, &error, server.options.request_timeout());
+    let explain = |error: KafkaError| explain(server, &action, &error);
     let replication = server.options.replication_factor.map_or(-1, i32::from);
     let partitions = i32::try_from(partitions).unwrap_or(i32::MAX);
     let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(replication));
@@ -84,30 +89,47 @@ async fn create(server: &Server, name: &str, partitions: u32, settings: &[(&str,
 
 /// Gives the log's topic the settings that it has to have, and leaves all others as they are.
 pub(crate) async fn settle_settings(server: &Server) -> Result<(), LogError> {
-    let name = &server.options.topic;
-    let action = format!("set up topic {name}");
-    let explain = |error: KafkaError| server.health().explain(&action, &error, server.options.request_timeout());
-    let admin = server.admin().map_err(explain)?;
-    let options = admin_options(server);
-    let outcome = async {
-        let described = admin.describe_configs([&ResourceSpecifier::Topic(name)], &options).await?;
-        let found = described.into_iter().next().ok_or(KafkaError::NoMessageReceived)?;
-        let found = found.map_err(KafkaError::AdminOp)?;
-        let wanted = server.options.topic_settings();
-        let Some(merged) = merge(&found.entries, &wanted) else { return Ok(false) };
-        let mut change = AlterConfig::new(ResourceSpecifier::Topic(name));
-        change.entries = merged;
-        for result in admin.alter_configs([&change], &options).await? {
-            result.map_err(|(_, code)| KafkaError::AdminOp(code))?;
-        }
-        Ok(true)
-    };
-    let changed = outcome.await;
+    let action = format!("set up topic {}", server.options.topic);
+    let admin = server.admin().map_err(|error| explain(server, &action, &error))?;
+    let settled = settle_by(server, &admin, &action).await;
     discard(admin);
-    if changed.map_err(explain)? {
-        info!(topic = name, "settings of the topic changed");
+    settled
+}
+
+/// The client does not say that the server refuses to show settings or to change them: so they are looked at again.
+async fn settle_by(server: &Server, admin: &AdminClient<Listener>, action: &str) -> Result<(), LogError> {
+    let (topic, wanted) = (&server.options.topic, server.options.topic_settings());
+    let denied = |cause: &str| {
+        let (server, action, cause) = (server.health().server(), action.to_owned(), cause.to_owned());
+        LogError::Denied { server, action, cause }
+    };
+    let deadline = Instant::now() + server.options.request_timeout();
+    let mut changed = false;
+    loop {
+        let found = admin.describe_configs([&ResourceSpecifier::Topic(topic)], &admin_options(server)).await;
+        let found = found.and_then(|found| found.into_iter().next().ok_or(KafkaError::NoMessageReceived));
+        let found = found.and_then(|found| found.map_err(KafkaError::AdminOp));
+        let entries = found.map_err(|error| explain(server, action, &error))?.entries;
+        if entries.is_empty() {
+            return Err(denied("the topic's settings are not shown: DescribeConfigs or AlterConfigs is missing"));
+        }
+        let Some(merged) = merge(&entries, &wanted) else { return Ok(()) };
+        if !changed {
+            let mut change = AlterConfig::new(ResourceSpecifier::Topic(topic));
+            change.entries = merged;
+            let altered = admin.alter_configs([&change], &admin_options(server)).await;
+            altered.map_err(|error| explain(server, action, &error))?;
+            info!(topic, "settings of the topic changed");
+            changed = true;
+        } else if Instant::now() >= deadline {
+            return Err(denied("the topic's settings stay as they are: AlterConfigs is missing"));
+        }
+        pause(BETWEEN_LOOKS).await;
     }
-    Ok(())
+}
+
+fn explain(server: &Server, action: &str, error: &KafkaError) -> LogError {
+    server.health().explain(action, error, server.options.request_timeout())
 }
 
 /// All settings of the topic, with ours among them; nothing if ours are there already. The server replaces the whole set, so

@@ -90,6 +90,13 @@ pub async fn missing_rights_are_denied(rig: &mut Rig<'_>) {
             assert!(took < PATIENCE, "after {took:?}");
         }
     }
+    // Who sees that settings are not as they have to be, and may not change them, is told so in the end.
+    rig.broker.set_rights(&topic, &[KafkaRight::Read, KafkaRight::Write, KafkaRight::DescribeConfigs]);
+    let shorter = KafkaOptions { retain_ms: guest.retain_ms / 2, request_timeout_ms: 1_000, ..guest.clone() };
+    let (refused, _) = denial("no change", async || KafkaLog::open(shorter.clone(), NOW_MS).await).await;
+    println!("with DescribeConfigs only: {refused}");
+    assert_eq!(KafkaLog::open(guest.clone(), NOW_MS).await.unwrap().info(), made.info());
+
     rig.broker.set_rights(&topic, &RIGHTS);
     let mut writer = made.writer(1, "test").await.unwrap();
     wait_until("the rights", PATIENCE, async || writer.append(b"last", NOW_MS).await.ok()).await;
