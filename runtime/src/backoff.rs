@@ -1,5 +1,7 @@
 //! How long to wait after failures. Pure: the caller sleeps, and says who it is.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 /// Delays that double between two bounds, in milliseconds. Each is drawn between half and all of its length, so that what failed
 /// together does not come back together.
 #[derive(Debug, Clone)]
@@ -7,7 +9,7 @@ pub struct Backoff {
     first_ms: i64,
     longest_ms: i64,
     failures: u32,
-    draws: u64,
+    seed: u64,
 }
 
 impl Backoff {
@@ -15,7 +17,7 @@ impl Backoff {
     /// see [`seed_of`].
     #[must_use]
     pub fn new(first_ms: i64, longest_ms: i64, seed: u64) -> Self {
-        Self { first_ms, longest_ms, failures: 0, draws: seed }
+        Self { first_ms, longest_ms, failures: 0, seed }
     }
 
     /// Counts a failure and says how long to wait before the next try, in milliseconds.
@@ -24,7 +26,7 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let longest_ms = doubled.min(self.longest_ms);
         let half = u64::try_from(longest_ms / 2).unwrap_or(0);
-        longest_ms - i64::try_from(self.draw() % (half + 1)).unwrap_or(0)
+        longest_ms - i64::try_from(hash((self.seed, self.failures)) % (half + 1)).unwrap_or(0)
     }
 
     /// Forgets all failures.
@@ -37,20 +39,19 @@ impl Backoff {
     pub fn failures(&self) -> u32 {
         self.failures
     }
-
-    /// The next number of the generator `SplitMix64`.
-    fn draw(&mut self) -> u64 {
-        self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }
 
-/// A seed for whoever has this name, which is to be its own among those who may fail together (the hash `FNV-1a`).
+/// A seed for whoever has this name, which is to be its own among those who may fail together.
 #[must_use]
 pub fn seed_of(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    hash(name)
+}
+
+/// The same for the same value, in every process.
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

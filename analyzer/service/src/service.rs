@@ -232,6 +232,10 @@ impl Analyzer {
     /// Puts in order what is to be another's, and opens the partitions of new leases.
     async fn hold_partitions(&mut self, failed: &mut Failed) {
         let surplus = self.holder.surplus();
+        // As nearly always: all that is held is open, and stays.
+        if surplus.is_empty() && self.holder.held().count() == self.partitions.len() {
+            return;
+        }
         let leaving = self.partitions.extract_if(.., |it| surplus.contains(&it.lease.name)).collect();
         for left in self.put_in_order(leaving).await {
             failed.note(left);
