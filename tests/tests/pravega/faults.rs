@@ -134,6 +134,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         read.extend(read_until(&mut reading, b"end").await);
         check_numbers(read, writing.await.unwrap());
         assert!(log.stats().acknowledgements_timed_out > 0, "{:?}", log.stats());
+        assert_eq!(open(&options(server, &scope)).await.info(), log.info(), "whoever comes later finds the same");
     });
 }
 
@@ -158,7 +159,9 @@ async fn read_more(reading: &mut Box<dyn LogReader>, into: &mut Vec<Vec<u8>>) {
 
 pub fn killed_while_writing(servers: &Servers) {
     servers.on_durable(async |server, scope| {
-        let log = open(&options(server, &scope)).await;
+        let mut options = options(server, &scope);
+        options.timeouts.acknowledgement = Duration::from_secs(5);
+        let log = open(&options).await;
         let (end, ended) = tokio::sync::watch::channel(false);
         let writing = tokio::spawn(write_numbers(writer(&log, 0).await, ended));
         let mut reading = reader(&log, 0, 0).await;
@@ -166,6 +169,11 @@ pub fn killed_while_writing(servers: &Servers) {
         server.kill();
         let error = reader_error(&mut reading, &mut read).await;
         assert!(error.is_retryable(), "{error}");
+        // A server that is back before that is outlived by the client itself.
+        wait_until("the writer to give up", Duration::from_secs(60), async || {
+            (log.stats().appends_failed > 0).then_some(())
+        })
+        .await;
         server.restart();
         let acknowledged = log.stats().records_appended;
         wait_until("more acknowledgements", Duration::from_secs(60), async || {
@@ -179,7 +187,7 @@ pub fn killed_while_writing(servers: &Servers) {
         let stats = log.stats();
         assert!(stats.writers_recreated > 0, "{stats:?}");
         // Everything is still there for whoever comes later.
-        let again = open(&options(server, &scope)).await;
+        let again = open(&options).await;
         assert_eq!(again.info(), log.info());
         let mut from_the_start = reader(&again, 0, 0).await;
         read_until(&mut from_the_start, b"end").await;

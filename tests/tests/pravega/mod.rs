@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
+use tokio::time::Instant;
 use weir_pravega::{PravegaLog, PravegaOptions, Timeouts};
 use weir_streams::{Log, LogError, LogReader, LogWriter, Position};
 use weir_tests::{Memory, PravegaSecurity, PravegaServer};
@@ -128,8 +129,17 @@ pub fn now_ms() -> i64 {
     i64::try_from(now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis()).unwrap()
 }
 
+/// Opens a log, through errors that pass, as the program does: a server that stood still, or just began, may not serve yet.
 pub async fn open(options: &PravegaOptions) -> PravegaLog {
-    PravegaLog::open(options.clone(), now_ms()).await.expect("the log opens")
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        match PravegaLog::open(options.clone(), now_ms()).await {
+            Ok(log) => return log,
+            // Shown if the test fails.
+            Err(error) if error.is_retryable() && Instant::now() < end => println!("{error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 pub async fn refusal(options: &PravegaOptions) -> LogError {
