@@ -5,10 +5,14 @@
 # the data and the ports of the first one. The first start reads these variables:
 #   PORT            free   clients, without encryption
 #   CONTROLLER_PORT free   the controller
-#   SECURE          none   a folder with broker.pem (key and certificates); adds a listener with TLS and SCRAM-SHA-512
-#   SECURE_PORT     free   its port; it is kept in DATA/secure-port
-#   SECURE_USERS    none   name=...,password=... of those who may log in there, separated by blanks. The first one may do
-#                          everything there, as everybody without encryption; others what access control lists allow
+#   SECURE          none   a folder with broker.pem (key and certificates) and authority.pem, who signed it; adds two
+#                          listeners with TLS: one that wants a password (SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN), and one
+#                          that wants a certificate of that authority
+#   SECURE_PORT     free   the port of the first; it is kept in DATA/secure-port
+#   MUTUAL_PORT     free   the port of the second; it is kept in DATA/mutual-port
+#   SECURE_USERS    none   name=...,password=... of those who may log in there, separated by blanks; certificates bear the
+#                          names. The first one may do everything there, as everybody without encryption; others what access
+#                          control lists allow
 #   HEAP            256m   memory of the broker
 #   EXTRA           none   a file of further "key=value" lines
 #   WEIR_CACHE             see fetch.sh
@@ -24,17 +28,18 @@ conf=$DATA/server.properties
 die() { echo "run.sh: $*" >&2; exit 1; }
 
 write_conf() {
-  local free port controller secure plain control
-  read -r -a free <<< "$(free_ports 3)"
-  port=${PORT:-${free[0]}} controller=${CONTROLLER_PORT:-${free[1]}} secure=${SECURE_PORT:-${free[2]}}
+  local free port controller secure mutual plain control
+  read -r -a free <<< "$(free_ports 4)"
+  port=${PORT:-${free[0]}} controller=${CONTROLLER_PORT:-${free[1]}}
+  secure=${SECURE_PORT:-${free[2]}} mutual=${MUTUAL_PORT:-${free[3]}}
   plain=PLAINTEXT://127.0.0.1:$port control=CONTROLLER://127.0.0.1:$controller
-  if [ -n "${SECURE:-}" ]; then plain=$plain,SECURE://127.0.0.1:$secure; fi
+  if [ -n "${SECURE:-}" ]; then plain=$plain,SECURE://127.0.0.1:$secure,MUTUAL://127.0.0.1:$mutual; fi
   cat > "$conf.new" <<EOF
 process.roles=broker,controller
 node.id=1
 listeners=$plain,$control
 advertised.listeners=$plain,$control
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers=127.0.0.1:$controller
 log.dirs=$DATA/data
@@ -54,19 +59,33 @@ log.cleaner.dedupe.buffer.size=4194304
 num.network.threads=2
 num.io.threads=4
 EOF
-  if [ -n "${SECURE:-}" ]; then
-    cat >> "$conf.new" <<EOF
-listener.name.secure.ssl.keystore.type=PEM
-listener.name.secure.ssl.keystore.location=$SECURE/broker.pem
-listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512
-listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS;User:$(sed 's/^name=\([^,]*\).*/\1/' <<< "${SECURE_USERS:-}")
-EOF
-  fi
+  [ -z "${SECURE:-}" ] || write_secure >> "$conf.new"
   cat ${EXTRA:+"$EXTRA"} < /dev/null >> "$conf.new"
   echo "$port" > "$DATA/port"
   echo "$secure" > "$DATA/secure-port"
+  echo "$mutual" > "$DATA/mutual-port"
+}
+
+write_secure() {
+  local first plain='' user
+  first=$(sed 's/^name=\([^,]*\).*/\1/' <<< "${SECURE_USERS:-}")
+  for user in ${SECURE_USERS:-}; do
+    plain+=$(sed 's/^name=\([^,]*\),password=\(.*\)/ user_\1="\2"/' <<< "$user")
+  done
+  cat <<EOF
+ssl.keystore.type=PEM
+ssl.keystore.location=$SECURE/broker.pem
+listener.name.mutual.ssl.truststore.type=PEM
+listener.name.mutual.ssl.truststore.location=$SECURE/authority.pem
+listener.name.mutual.ssl.client.auth=required
+listener.name.mutual.ssl.principal.mapping.rules=RULE:^CN=([^,]+).*$/\$1/
+listener.name.secure.sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256,PLAIN
+listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required$plain;
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:$first
+EOF
 }
 
 kafka=$("$here/fetch.sh")
@@ -80,7 +99,9 @@ if [ ! -e "$conf" ]; then
   # Of 16 bytes, the first of which keeps it from beginning as an option does.
   id=$({ printf w; head -c 15 /dev/urandom; } | base64 | tr '+/' '-_' | tr -d '=')
   users=()
-  for user in ${SECURE_USERS:-}; do users+=(--add-scram "SCRAM-SHA-512=[$user]"); done
+  for user in ${SECURE_USERS:-}; do
+    users+=(--add-scram "SCRAM-SHA-512=[$user]" --add-scram "SCRAM-SHA-256=[$user]")
+  done
   java "${lean[@]}" "${log[@]}" -cp "$kafka/lib/*" kafka.tools.StorageTool format --standalone -t "$id" -c "$conf.new" \
     "${users[@]}" > "$DATA/format.log" 2>&1 || { cat "$DATA/format.log" >&2; exit 1; }
   mv "$conf.new" "$conf"

@@ -8,7 +8,9 @@
 #
 # The user "weir" may do everything and needs no password; "guarded" needs "open sesame". Root cannot run PostgreSQL: then it
 # runs as "nobody". With FSYNC=on it survives a crash of the machine and not only its own; tests do not need that.
-# Environment: RUN_DIR (the folder of this server), FSYNC (default off), START_SECONDS (default 60).
+# With TLS_DIR, a folder with cert.pem, key.pem and ca.pem, it speaks TLS too, and "certified" comes in by a certificate of that
+# authority alone.
+# Environment: RUN_DIR (the folder of this server), TLS_DIR (at the first start), FSYNC (default off), START_SECONDS (default 60).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -51,9 +53,24 @@ make() {
     tail -n 20 "$dir/initdb.log" >&2
     exit 1
   }
-  echo "host all guarded 127.0.0.1/32 scram-sha-256
+  echo "hostssl all certified 127.0.0.1/32 cert
+host all certified 127.0.0.1/32 reject
+host all guarded 127.0.0.1/32 scram-sha-256
 host all all 127.0.0.1/32 trust" | as_user tee "$data/pg_hba.conf" > /dev/null
+  [ -z "${TLS_DIR:-}" ] || add_tls
   free_ports 1 > "$dir/port"
+}
+
+# The key has to be the server's own, and nobody else's to read.
+add_tls() {
+  local file
+  for file in cert.pem key.pem ca.pem; do
+    as_user bash -c 'umask 077; cat > "$1"' copy "$data/$file" < "$TLS_DIR/$file"
+  done
+  echo "ssl = on
+ssl_cert_file = 'cert.pem'
+ssl_key_file = 'key.pem'
+ssl_ca_file = 'ca.pem'" | as_user tee -a "$data/postgresql.conf" > /dev/null
 }
 
 start() {
@@ -78,7 +95,8 @@ start() {
     sleep 0.1
   done
   if [ "$first" = yes ]; then
-    "$bin/psql" -X -q -d "$(url)/postgres" -c "CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'open sesame'"
+    "$bin/psql" -X -q -d "$(url)/postgres" -c "CREATE ROLE guarded LOGIN SUPERUSER PASSWORD 'open sesame'" \
+      -c "CREATE ROLE certified LOGIN SUPERUSER"
   fi
   url
 }

@@ -24,6 +24,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// What errors have to know.
 struct Place {
     name: String,
+    /// Whether the server is reached by a file, which is there while it runs.
+    by_socket: bool,
     lock_wait_ms: u128,
     answer_wait_ms: u128,
 }
@@ -40,6 +42,7 @@ impl Server {
     pub(crate) async fn open(at: PgConnectOptions, options: &OpenOptions) -> Result<Self, StoreError> {
         let place = Place {
             name: Address(At::Server(Box::new(at.clone()))).to_string(),
+            by_socket: at.get_socket().is_some(),
             lock_wait_ms: options.lock_wait.as_millis(),
             answer_wait_ms: options.answer_wait.as_millis(),
         };
@@ -229,6 +232,11 @@ impl Named for Place {
             sqlx::Error::Io(io) if io.kind() == io::ErrorKind::InvalidData => {
                 StoreError::Refused { database, detail: io.to_string() }
             }
+            // No connection over the network fails like this.
+            sqlx::Error::Io(io) if is_about_a_file(io) && !self.by_socket => {
+                let detail = format!("a file that `sslrootcert`, `sslcert` or `sslkey` names cannot be read: {io}");
+                StoreError::Refused { database, detail }
+            }
             sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => {
                 StoreError::Refused { database, detail: error.to_string() }
             }
@@ -238,6 +246,10 @@ impl Named for Place {
             _ => StoreError::of_sql(error, database),
         }
     }
+}
+
+fn is_about_a_file(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory)
 }
 
 impl Place {

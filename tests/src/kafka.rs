@@ -5,8 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-
+use crate::Authority;
 use crate::cluster::output;
 use crate::kafka_rights::{self as rights, KafkaRight};
 
@@ -74,19 +73,34 @@ impl KafkaBroker {
         &self.address
     }
 
-    /// `host:port` of the listener with TLS and SCRAM-SHA-512.
+    /// `host:port` of the listener with TLS that wants a password: SCRAM-SHA-512, SCRAM-SHA-256, or PLAIN.
     ///
     /// # Panics
     /// If the broker never started.
     #[must_use]
     pub fn secure_address(&self) -> String {
-        format!("127.0.0.1:{}", fs::read_to_string(self.folder.join("secure-port")).expect("a port").trim())
+        self.address_in("secure-port")
     }
 
-    /// The certificate of whoever signed the one of the secure listener.
+    /// `host:port` of the listener with TLS that wants a certificate instead of a password.
+    ///
+    /// # Panics
+    /// If the broker never started.
+    #[must_use]
+    pub fn mutual_address(&self) -> String {
+        self.address_in("mutual-port")
+    }
+
+    /// The certificate of whoever signed those of the listeners with TLS, and the one of the user.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.folder.join("authority.pem")
+    }
+
+    /// The certificate of [`KafkaBroker::USER`], and its key.
+    #[must_use]
+    pub fn user_certificate(&self) -> (PathBuf, PathBuf) {
+        (self.folder.join("user.pem"), self.folder.join("user.key"))
     }
 
     /// Gives [`KafkaBroker::GUEST`] these rights on the topics whose names begin with `prefix`, and takes all others.
@@ -104,17 +118,19 @@ impl KafkaBroker {
     }
 
     fn write_certificates(&self) {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Were it the name of the broker's certificate too, that one would count as signed by itself.
-        params.distinguished_name.push(DnType::CommonName, "Weir's tests");
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a certificate");
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("an address");
-        let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-        let broker = format!("{}{}", key.serialize_pem(), certificate.pem());
-        fs::write(self.folder.join("broker.pem"), broker).expect("a file in the temporary folder");
-        fs::write(self.authority(), issuer.pem()).expect("a file in the temporary folder");
+        let write = |name: &str, text: String| {
+            fs::write(self.folder.join(name), text).expect("a file in the temporary folder");
+        };
+        let authority = Authority::make();
+        let (broker, user) = (authority.server("127.0.0.1"), authority.user(Self::USER));
+        write("broker.pem", format!("{}{}", broker.key, broker.certificate));
+        write("user.pem", user.certificate);
+        write("user.key", user.key);
+        write("authority.pem", authority.pem());
+    }
+
+    fn address_in(&self, file: &str) -> String {
+        format!("127.0.0.1:{}", fs::read_to_string(self.folder.join(file)).expect("a port").trim())
     }
 
     fn signal(&self, signal: &str) {

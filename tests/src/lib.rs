@@ -4,6 +4,7 @@
 //! - [`PostgresServer`]: a real PostgreSQL, started by `dev/postgres`, and gone when it is dropped;
 //! - [`KafkaBroker`]: a real Kafka broker, started by `dev/kafka`, which can be killed and paused;
 //! - [`PravegaServer`]: a real Pravega, started by `dev/pravega`, likewise;
+//! - [`Authority`]: certificates for them and for whoever talks to them;
 //! - [`Installation`]: a Weir whose services are processes of their own;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
@@ -14,6 +15,7 @@
     reason = "a test that cannot go on should stop there"
 )]
 
+mod certificates;
 mod cluster;
 mod installation;
 mod job;
@@ -27,6 +29,7 @@ mod wait;
 mod weir;
 mod world;
 
+pub use certificates::{Authority, Identity};
 pub use cluster::{FlinkCluster, FlinkOptions, Scheduler, Signal};
 pub use installation::{Installation, RecordName, Service};
 pub use job::{FlinkJob, Load};

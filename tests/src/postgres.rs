@@ -12,7 +12,7 @@ use crate::cluster::{guard, output};
 /// A real PostgreSQL server, on a port that it keeps when it is started again. It ends, with its folder, when this is
 /// dropped, and also when the test's process dies.
 ///
-/// The user `weir` may do everything and needs no password; `guarded` needs `open sesame`.
+/// The user `weir` may do everything and needs no password; `guarded` needs `open sesame`, and `certified` a certificate.
 pub struct PostgresServer {
     folder: PathBuf,
     url: String,
@@ -27,10 +27,26 @@ impl PostgresServer {
     /// If it does not start.
     #[must_use]
     pub fn start() -> Self {
+        Self::begin(None)
+    }
+
+    /// The same with TLS. `certificates` is a folder with `cert.pem` and `key.pem`, which are the server's, and `ca.pem`, who
+    /// signed it and its users.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start_with_tls(certificates: &Path) -> Self {
+        Self::begin(Some(certificates))
+    }
+
+    fn begin(certificates: Option<&Path>) -> Self {
         let folder = tempfile::Builder::new().prefix("weir-postgres-").tempdir().expect("a temporary folder").keep();
         let guard = guard(&script(), &folder);
         let mut server = Self { folder, url: String::new(), guard, databases: AtomicUsize::new(0) };
-        server.url = server.run("start");
+        let mut start = server.script("start");
+        start.envs(certificates.map(|folder| ("TLS_DIR", folder)));
+        server.url = output(&mut start).unwrap_or_else(|why| panic!("{why}"));
         server
     }
 
@@ -95,9 +111,13 @@ impl PostgresServer {
     }
 
     fn run(&self, command: &str) -> String {
-        let mut run = Command::new(script());
-        run.arg(command).env("RUN_DIR", &self.folder);
-        output(&mut run).unwrap_or_else(|why| panic!("{why}"))
+        output(&mut self.script(command)).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn script(&self, command: &str) -> Command {
+        let mut script = Command::new(script());
+        script.arg(command).env("RUN_DIR", &self.folder);
+        script
     }
 }
 

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         trial(&shared, "lost_births_are_not_waited_for", failures::lost_births_are_not_waited_for),
         trial(&shared, "positions_past_the_tail_are_refused", failures::positions_past_the_tail_are_refused),
         trial(&shared, "secure_listener", secure::secure_listener),
+        trial(&shared, "certificates_instead_of_passwords", secure::certificates_instead_of_passwords),
         trial(&shared, "wrong_secrets_are_denied", secure::wrong_secrets_are_denied),
         trial(&shared, "missing_rights_are_denied", secure::missing_rights_are_denied),
         trial(&shared, "killed_broker_loses_nothing", outages::killed_broker_loses_nothing),

@@ -168,6 +168,8 @@ fn is_denial(code: Code, reason: &str) -> bool {
         | Code::TransactionalIdAuthorizationFailed => true,
         // A broken connection during the handshake is an outage; a certificate that somebody does not like is none.
         Code::SSL => reason.contains("certificate") || reason.contains("alert") || reason.contains("verify"),
+        // What a server says of our certificate comes after the handshake, on a connection that it closes.
+        Code::BrokerTransportFailure => reason.contains("SSL alert") && !reason.contains("internal error"),
         _ => false,
     }
 }
@@ -286,6 +288,9 @@ mod tests {
         health.good();
         assert_eq!(health.late("append", WAITED).code(), "WR0221");
         assert_eq!(health.suspicions(), 4);
+        let alert = "Receive failed: error:0A000412:SSL routines::sslv3 alert bad certificate: SSL alert number 42";
+        heard(&health, &KafkaError::Global(Code::BrokerTransportFailure), alert);
+        assert_eq!(health.late("append", WAITED).code(), "WR0222");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weir_kafka::{KafkaLog, KafkaOptions, KafkaSasl, KafkaTls, SaslMechanism};
 use weir_streams::{Log, LogError};
-use weir_tests::{KafkaBroker, KafkaRight, wait_until};
+use weir_tests::{Authority, KafkaBroker, KafkaRight, wait_until};
 
 use super::{NOW_MS, PATIENCE, Rig, append, open, payloads, reader_at_head};
 
@@ -21,10 +21,41 @@ fn options(rig: &Rig<'_>, password: &str) -> KafkaOptions {
     }
 }
 
+/// Every way to prove a password, on one log.
 pub async fn secure_listener(rig: &mut Rig<'_>) {
-    let log = open(&options(rig, KafkaBroker::PASSWORD)).await;
-    append(&log, 1, &[b"1", b"2"]).await;
-    assert_eq!(payloads(&log, 1).await, ["1", "2"]);
+    let mut options = options(rig, KafkaBroker::PASSWORD);
+    let mechanisms = [SaslMechanism::ScramSha512, SaslMechanism::ScramSha256, SaslMechanism::Plain];
+    for (index, mechanism) in mechanisms.into_iter().enumerate() {
+        options.sasl.as_mut().unwrap().mechanism = mechanism;
+        let log = open(&options).await;
+        append(&log, 1, &[format!("{index}").as_bytes()]).await;
+        assert_eq!(payloads(&log, 1).await.len(), index + 1, "{mechanism:?}");
+    }
+}
+
+/// A certificate instead of a password: without one, or with one that is signed by somebody else, nobody comes in.
+pub async fn certificates_instead_of_passwords(rig: &mut Rig<'_>) {
+    let with = |cert, key| KafkaOptions {
+        brokers: rig.broker.mutual_address(),
+        tls: Some(KafkaTls { ca: Some(rig.broker.authority()), cert, key }),
+        sasl: None,
+        ..options(rig, "")
+    };
+    let (cert, key) = rig.broker.user_certificate();
+    let log = open(&with(Some(cert), Some(key))).await;
+    append(&log, 1, &[b"1"]).await;
+    assert_eq!(payloads(&log, 1).await, ["1"]);
+
+    let folder = tempfile::tempdir().unwrap();
+    let stranger = Authority::make().user(KafkaBroker::USER);
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&cert, stranger.certificate).unwrap();
+    std::fs::write(&key, stranger.key).unwrap();
+    for refused in [with(None, None), with(Some(cert), Some(key))] {
+        let error = KafkaLog::open(refused, NOW_MS).await.err().unwrap();
+        println!("{error}");
+        assert!(matches!(error, LogError::Denied { .. }), "{error}");
+    }
 }
 
 pub async fn wrong_secrets_are_denied(rig: &mut Rig<'_>) {

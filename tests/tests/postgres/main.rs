@@ -9,6 +9,7 @@
 mod opening;
 mod outages;
 mod races;
+mod tls;
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;

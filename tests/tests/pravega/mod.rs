@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio::time::Instant;
 use weir_pravega::{PravegaLog, PravegaOptions, Timeouts};
 use weir_streams::{Log, LogError, LogReader, LogWriter, Position};
-use weir_tests::{Memory, PravegaSecurity, PravegaServer};
+use weir_tests::{Authority, Memory, PravegaSecurity, PravegaServer};
 
 /// The servers, each started when it is first needed.
 #[derive(Default)]
@@ -94,16 +93,12 @@ fn block_on(test: impl Future<Output = ()>) {
 /// A certificate for `localhost`, and the one of the authority that signed it.
 fn certificates() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
+    let authority = Authority::make();
+    let server = authority.server("localhost");
     let write = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
     write("ca.pem", authority.pem());
-    write("cert.pem", format!("{}{}", certificate.pem(), authority.pem()));
-    write("key.pem", key.serialize_pem());
+    write("cert.pem", format!("{}{}", server.certificate, authority.pem()));
+    write("key.pem", server.key);
     folder
 }
 
