@@ -29,6 +29,9 @@ impl Default for LogChoice {
 /// The smallest limit of records, in bytes: decisions on jobs of many vertices have to pass, and parts of metric batches.
 const LEAST_RECORD_BYTES: usize = 64 << 10;
 
+/// What is kept free of a record for the names in its head.
+const HEAD_BYTES: usize = 4 << 10;
+
 /// What is wrong with a limit of records.
 fn record_limit_problem(max_record_bytes: usize) -> Option<String> {
     // What no log takes at all is told by the log itself.
@@ -44,6 +47,17 @@ impl LogChoice {
     #[must_use]
     pub fn is_shared(&self) -> bool {
         !matches!(self, Self::Embedded(_))
+    }
+
+    /// Bytes that fit into one record, whatever its head says of the job.
+    #[must_use]
+    pub fn room_in_a_record(&self) -> usize {
+        let max_record_bytes = match self {
+            Self::Embedded(options) => options.max_record_bytes,
+            Self::Kafka(kafka) => kafka.max_record_bytes,
+            Self::Pravega(pravega) => pravega.max_record_bytes,
+        };
+        max_record_bytes.saturating_sub(HEAD_BYTES)
     }
 }
 

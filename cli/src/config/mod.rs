@@ -142,6 +142,7 @@ impl Config {
             config.actuator = options;
         }
         config.log = logs::choice(&mut table, &mut found);
+        config.collector.part_bytes = config.collector.part_bytes.min(config.log.room_in_a_record());
         config.http = found.section(&mut table, "http").unwrap_or_default();
         found.all("[http]", config.http.problem());
         if let Some(retention) = found.section::<weir_store::Retention>(&mut table, "retention") {
@@ -312,6 +313,16 @@ mod tests {
         assert!(written.misplaced.is_empty(), "{written:?}");
         let config = Config::from_written(written).unwrap();
         assert_eq!((config.data, config.book.default.policy.utilisation), (PathBuf::from("/var/lib/weir"), 0.8));
+    }
+
+    #[test]
+    fn parts_of_batches_fit_into_the_records_of_the_log() {
+        let part_bytes = |text: &str| load(text).unwrap().collector.part_bytes;
+        assert_eq!(part_bytes(""), weir_ingest::Options::default().part_bytes);
+        assert_eq!(part_bytes("[log]\nmax_record_bytes = 65536"), 61_440);
+        let kafka = "[log]\nkind = \"kafka\"\n[kafka]\nbrokers = \"a:1\"\nmax_record_bytes = 100000";
+        assert_eq!(part_bytes(kafka), 95_904);
+        assert_eq!(part_bytes(&format!("{kafka}\n[collector]\npart_bytes = 50000")), 50_000);
     }
 
     #[test]
