@@ -49,6 +49,10 @@ static_checks() {
   stage "pure crates" dev/pure.sh
 }
 
+# Properties are tried on other cases with every commit, and on the same ones however often a commit is tested.
+commit=$(git rev-parse --verify --quiet HEAD || echo 0)
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-$((16#${commit:0:12}))}
+
 case $mode in
   fast)
     static_checks

@@ -103,6 +103,8 @@ pub async fn run(
     all_stop.cancel();
     // Whoever sleeps on the virtual clock wakes by the stop; time itself stands still from here on.
     tasks.join().await.map_err(|why| CliError::Failed(why.to_string()))?;
+    // Nothing may write to the folder any more when it is removed.
+    data.store.close().await;
     show.end(&sim.with(|cluster| cluster.truth()))?;
     Ok(ended)
 }

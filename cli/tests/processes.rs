@@ -75,6 +75,13 @@ impl Process {
     }
 }
 
+/// Calls a server that may be busy with something else.
+fn patient(url: String) -> HttpApi {
+    let (connect_timeout_ms, read_timeout_ms, call_timeout_ms) = (100_000, 100_000, 100_000);
+    HttpApi::new(&HttpOptions { url, connect_timeout_ms, read_timeout_ms, call_timeout_ms, ..HttpOptions::default() })
+        .unwrap()
+}
+
 /// A simulated cluster behind a socket.
 struct Simulator {
     process: Process,
@@ -86,7 +93,7 @@ impl Simulator {
     async fn start(scenario: &str) -> Self {
         let mut process = Process::start(weir().args(["simulate", "--scenario", scenario, "--listen", "127.0.0.1:0"]));
         let url = process.line_after(" on ").await;
-        let api = HttpApi::new(&HttpOptions { url: url.clone(), ..HttpOptions::default() }).unwrap();
+        let api = patient(url.clone());
         Self { process, url, api }
     }
 
@@ -132,7 +139,8 @@ impl Home {
     fn new(url: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
-            "data = {data:?}\n[[cluster]]\nname = \"sim\"\nurl = {url:?}\n[default]\nmode = \"auto\"\n\
+            "data = {data:?}\n[[cluster]]\nname = \"sim\"\nurl = {url:?}\n\
+             read_timeout_ms = 100000\ncall_timeout_ms = 100000\n[default]\nmode = \"auto\"\n\
              shrink_after_ms = 20000\n[http]\nlisten = \"127.0.0.1:0\"\n",
             data = folder.path().join("data")
         );
@@ -191,7 +199,7 @@ async fn until<F: Future<Output = bool>>(what: &str, ask: impl Fn() -> F) {
 
 #[tokio::test]
 async fn kill_9_three_times_within_a_growth_leads_to_the_right_size_by_one_rescale() {
-    let simulator = Simulator::start("wordcount").await;
+    let simulator = Simulator::start("cold-start").await;
     let home = Home::new(&simulator.url);
     // The first dies as soon as the cluster holds what it asked for.
     let mut run = home.run().await;
@@ -230,7 +238,7 @@ async fn a_running_process_tells_how_it_is_and_ends_at_ctrl_c() {
     let mut run = Process::start(&mut home.command(&["run"]));
     let address = run.line_after("metrics and health on ").await;
     run.line_after("data in ").await;
-    let http = HttpApi::new(&HttpOptions { url: address, ..HttpOptions::default() }).unwrap();
+    let http = patient(address);
     let page = |path: &'static str| {
         let http = &http;
         async move {
@@ -282,7 +290,7 @@ async fn a_process_is_not_ready_while_it_is_still_getting_to_know_its_cluster() 
     let home = Home::new(&format!("http://{}", mute.local_addr().unwrap()));
     let mut run = Process::start(&mut home.command(&["run"]));
     let url = run.line_after("metrics and health on ").await;
-    let http = HttpApi::new(&HttpOptions { url, ..HttpOptions::default() }).unwrap();
+    let http = patient(url);
     let folder = home.folder.path().join("data/events");
     for opened in [false, true] {
         until("the logs are opened", || async { !opened || folder.exists() }).await;
@@ -299,8 +307,10 @@ async fn a_process_is_not_ready_while_it_is_still_getting_to_know_its_cluster() 
 
 #[tokio::test]
 async fn a_cluster_that_does_not_answer_is_said_once_and_waited_for() {
-    // A port that was free a moment ago.
-    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    // Taken, so that nobody else gets it, and not listened on.
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     let home = Home::new(&format!("http://127.0.0.1:{port}"));
     let mut run = Process::start(&mut home.command(&["--log", "info", "run"]));
     run.line_after("data in ").await;

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use binary::weir;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpSocket;
 
 #[tokio::test]
 async fn what_cannot_be_understood_ends_with_64_and_what_cannot_be_used_with_78() {
@@ -58,12 +59,14 @@ async fn a_log_that_was_left_out_of_the_program_ends_it_for_good() {
 #[tokio::test]
 async fn a_kafka_that_is_away_is_told_in_words_of_our_own() {
     let folder = tempfile::tempdir().unwrap();
-    // A port that was free a moment ago.
-    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    // Taken, so that nobody else gets it, and not listened on.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = taken.local_addr().unwrap().port();
     let mut command = weir();
     command.args(["analyzer", "--listen", "none"]).current_dir(folder.path());
     command.env("WEIR__LOG__KIND", "kafka").env("WEIR__KAFKA__BROKERS", format!("127.0.0.1:{port}"));
-    command.env("WEIR__KAFKA__REQUEST_TIMEOUT_MS", "2000");
+    command.env("WEIR__KAFKA__REQUEST_TIMEOUT_MS", "10000");
     let mut analyzer = command.spawn().unwrap();
     let mut lines = BufReader::new(analyzer.stderr.take().unwrap()).lines();
     let mut said = Vec::new();
@@ -76,7 +79,7 @@ async fn a_kafka_that_is_away_is_told_in_words_of_our_own() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), told).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), told).await.unwrap();
     analyzer.kill().await.unwrap();
     let troubles: Vec<&String> = said.iter().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
     assert!(troubles.len() == 1 && troubles[0].contains("WR0220"), "{said:#?}");

@@ -23,7 +23,7 @@ use weir_schemas::wire;
 use weir_simulator::scenario::scenario;
 use weir_store::{Commit, PositionRow, Store};
 use weir_streams::{
-    EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Incarnation, Log, LogWriter, Position, StoredPosition,
+    EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Incarnation, Log, LogError, LogWriter, Position, StoredPosition,
 };
 
 const NOW_MS: i64 = 1_769_847_330_000;
@@ -95,6 +95,21 @@ async fn written() -> tempfile::TempDir {
     folder
 }
 
+/// The log in a folder. A process that another test is just starting holds its lock as well, for a moment.
+async fn reopened(folder: &Path) -> EmbeddedLog {
+    let options = EmbeddedOptions { partitions: 2, ..EmbeddedOptions::default() };
+    let open = async {
+        loop {
+            match EmbeddedLog::open(folder, options.clone(), NOW_MS).await {
+                Ok(log) => return log,
+                Err(LogError::Locked { .. }) => tokio::task::yield_now().await,
+                Err(why) => panic!("{why}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, open).await.unwrap()
+}
+
 #[tokio::test]
 async fn partitions_are_listed_with_whoever_reads_them() {
     let folder = written().await;
@@ -135,8 +150,7 @@ async fn records_are_shown_from_where_it_is_asked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_is_where_it_was_at_the_start_however_much_comes_meanwhile() {
     let folder = written().await;
-    let options = EmbeddedOptions { partitions: 2, ..EmbeddedOptions::default() };
-    let log = EmbeddedLog::open(folder.path().join("metrics"), options, NOW_MS).await.unwrap();
+    let log = reopened(&folder.path().join("metrics")).await;
     let mut to = writer(&log).await;
     let endless = tokio::spawn(async move {
         for sequence in 1_028.. {

@@ -103,12 +103,12 @@ async fn a_folder_that_cannot_be_made_is_named() {
 #[tokio::test]
 async fn a_lock_that_is_held_too_long_is_told_with_the_file() {
     let home = Home::new().await;
-    let options = OpenOptions { create: false, lock_wait: Duration::from_millis(50), ..OpenOptions::default() };
+    let options = OpenOptions { create: false, lock_wait: Duration::from_secs(2), ..OpenOptions::default() };
     let impatient = Store::open_with(&home.path(), options).await.unwrap();
     let mut holder = raw(&home.path()).await;
     let lock = holder.begin_with("BEGIN IMMEDIATE").await.unwrap();
     let refused = impatient.set_frozen(true, "ada", 1).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Locked { waited_ms: 50, .. }) && refused.is_transient(), "{refused}");
+    assert!(matches!(refused, StoreError::Locked { waited_ms: 2_000, .. }) && refused.is_transient(), "{refused}");
     assert!(refused.to_string().contains("control.db"), "{refused}");
     assert!(!impatient.controls().await.unwrap().frozen, "readers do not wait for a writer");
     lock.rollback().await.unwrap();

@@ -1,6 +1,6 @@
 //! An installation of Weir whose services are processes of their own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -111,21 +111,13 @@ impl Installation {
             let path = entry.expect("an entry").path();
             let is_of_name = path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
             if is_of_name && path.extension().is_some_and(|extension| extension == "log") {
-                let text = std::fs::read_to_string(&path).expect("a log");
-                // A process that is killed may leave half a line.
+                // A process that is killed may leave half a line, or half a letter.
+                let text = std::fs::read(&path).expect("a log");
+                let text = String::from_utf8_lossy(&text);
                 lines.extend(text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()));
             }
         }
         lines
-    }
-
-    /// Who reads each partition of the stream of metrics.
-    #[must_use]
-    pub fn owners(&self) -> BTreeMap<u64, String> {
-        let Some(streams) = self.ask(&["streams"]) else { return BTreeMap::new() };
-        let metrics = streams.as_array().into_iter().flatten().filter(|it| it["stream"] == "metrics");
-        let owner = |it: &Value| Some((it["partition"].as_u64()?, it["consumers"][0]["owner"].as_str()?.to_owned()));
-        metrics.filter_map(owner).collect()
     }
 
     /// Whether everything is read of the stream of metrics, and its state committed.

@@ -116,7 +116,8 @@ impl PostgresServer {
 
     fn script(&self, command: &str) -> Command {
         let mut script = Command::new(script());
-        script.arg(command).env("RUN_DIR", &self.folder);
+        // For machines that are busy with something else.
+        script.arg(command).env("RUN_DIR", &self.folder).env("START_SECONDS", "180");
         script
     }
 }

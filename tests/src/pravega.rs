@@ -72,7 +72,8 @@ impl PravegaServer {
             Memory::Forgetful => "memory",
         };
         let mut start = self.script("start");
-        start.env("MODE", mode);
+        // For machines that are busy with something else.
+        start.env("MODE", mode).env("START_SECONDS", "240");
         if let Some(PravegaSecurity { certificates, user, password }) = &self.security {
             start.env("TLS_DIR", certificates).env("USER_NAME", user).env("USER_PASSWORD", password);
         }
@@ -142,7 +143,8 @@ impl Management {
     /// If it refuses.
     #[must_use]
     pub fn rest(&self, method: &str, path: &str, json: &str) -> String {
-        output(script_in(&self.folder, "rest").args([method, path, json])).unwrap_or_else(|why| panic!("{why}"))
+        let mut rest = script_in(&self.folder, "rest");
+        output(rest.args([method, path, json]).env("ASK_SECONDS", "90")).unwrap_or_else(|why| panic!("{why}"))
     }
 
     /// Deletes a stream.

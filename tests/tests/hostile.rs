@@ -13,7 +13,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 use weir_drivers::{Driver, DriverError, FlinkRest, FlinkRestOptions, Look};
 use weir_flink::decode::DecodeError;
 use weir_flink::{Auth, CallError, FlinkApi, FlinkClient, FlinkError, HttpApi, HttpOptions, Method, Request};
@@ -98,9 +98,10 @@ async fn every_call_gives_every_fault_its_code() {
 async fn nobody_there_is_unreachable() {
     let rig = Rig::start().await;
     let subject = rig.subject().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Taken, so that nobody else gets it, and not listened on.
+    let taken = TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
     let closing = Raw::start(Answer::Close).await;
     for api in [client(&url), client(&closing.url)] {
         for call in CALLS {

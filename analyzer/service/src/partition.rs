@@ -304,9 +304,11 @@ mod tests {
         assert_eq!(partition.read(&logs, 10).await.unwrap(), 1);
 
         append(&logs, 2, "c/default/known").await;
-        append(&logs, 3, "c/default/unknown").await;
-        // The database is asked for plans of the unknown job, and the answer is not waited for.
-        assert!(partition.read(&logs, 10).now_or_never().is_none());
+        for sequence in 3..200 {
+            append(&logs, sequence, &format!("c/default/unknown-{sequence}")).await;
+        }
+        // The database is asked for plans of each unknown job, and its answers, from another thread, are not waited for.
+        assert!(partition.read(&logs, 1_000).now_or_never().is_none());
         partition.put_in_order(&logs, &RealClock::new(), i64::MAX).await.unwrap();
         assert!(store.load_checkpoint("metrics-00").await.unwrap().is_none(), "a position past what was not taken in");
     }

@@ -276,7 +276,7 @@ mod tests {
         let running = tokio::spawn(shared.run(holder, stop.clone()));
         hangs.0.notified().await;
         stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(30), running).await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
         assert!(ended.expect("it waits for the database").unwrap().is_ok());
     }
 }

@@ -122,6 +122,14 @@ impl Effects {
         all.len()
     }
 
+    /// The number of the write transaction of this name that was begun last. Others may be waiting for their turn behind it:
+    /// leases are renewed beside everything else, on a slow machine at any time.
+    fn latest_write(&self, what: &str) -> usize {
+        let done = self.shared.done.lock().unwrap();
+        let writes = done.get(&Kind::Write).map_or(&[][..], Vec::as_slice);
+        writes.iter().rposition(|name| name == what).map_or(0, |at| at + 1)
+    }
+
     async fn pass(&self, kind: Kind, number: usize, when: When) {
         let here = Point { kind, number, when };
         let stops = {
@@ -143,13 +151,12 @@ impl WriteHook for Effects {
         Box::pin(self.pass(Kind::Write, number, When::Before))
     }
 
-    // One transaction after the other: the latest is the one that is being made.
-    fn within(&self, _what: &'static str) -> BoxFuture<'_, ()> {
-        Box::pin(self.pass(Kind::Write, self.count(Kind::Write), When::Within))
+    fn within(&self, what: &'static str) -> BoxFuture<'_, ()> {
+        Box::pin(self.pass(Kind::Write, self.latest_write(what), When::Within))
     }
 
-    fn after(&self, _what: &'static str) -> BoxFuture<'_, ()> {
-        Box::pin(self.pass(Kind::Write, self.count(Kind::Write), When::After))
+    fn after(&self, what: &'static str) -> BoxFuture<'_, ()> {
+        Box::pin(self.pass(Kind::Write, self.latest_write(what), When::After))
     }
 }
 

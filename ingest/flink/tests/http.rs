@@ -127,9 +127,10 @@ async fn silence_ends_at_the_deadline() {
 
 #[tokio::test]
 async fn nobody_there_is_said_with_the_reason() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    // Taken, so that nobody else gets it, and not listened on.
+    let taken = tokio::net::TcpSocket::new_v4().unwrap();
+    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
     let api = HttpApi::new(&HttpOptions { url, ..HttpOptions::default() }).unwrap();
     let error = api.call(Request::get("/jobs")).await.unwrap_err();
     assert!(matches!(&error, CallError::Unreachable(why) if why.contains("refused")), "{error:?}");

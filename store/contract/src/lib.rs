@@ -22,6 +22,7 @@ pub mod support;
 use std::any::Any;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use weir_store::{Address, BoxFuture, OpenOptions, Store};
@@ -47,9 +48,16 @@ impl dyn Homes + '_ {
     /// If it cannot be made.
     pub async fn fresh(&self) -> Home {
         let Site { address, keep } = self.nothing().await;
-        let store = Store::open_at(&address, &OpenOptions::default()).await.unwrap();
+        let store = Store::open_at(&address, &patient()).await.unwrap();
         Home { store, address, keep }
     }
+}
+
+/// Waits longer than anything takes that is expected to happen: SQLite does not let writers in one after the other as they came.
+#[must_use]
+pub fn patient() -> OpenOptions {
+    let (lock_wait, answer_wait) = (Duration::from_secs(120), Duration::from_secs(120));
+    OpenOptions { lock_wait, answer_wait, ..OpenOptions::default() }
 }
 
 /// A database that goes away with it.
@@ -68,7 +76,7 @@ impl Home {
     /// # Panics
     /// If it cannot be opened.
     pub async fn other(&self) -> Store {
-        let options = OpenOptions { create: false, ..OpenOptions::default() };
+        let options = OpenOptions { create: false, ..patient() };
         Store::open_at(&self.address, &options).await.unwrap()
     }
 }

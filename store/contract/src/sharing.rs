@@ -1,4 +1,4 @@
-use weir_store::{OpenOptions, Retention, Store};
+use weir_store::{Retention, Store};
 
 use crate::Homes;
 use crate::support::{action, commit, hold, job, new};
@@ -9,7 +9,7 @@ pub(crate) async fn many_processes_may_start_together_on_nothing(homes: &dyn Hom
         let opening: Vec<_> = (0..8)
             .map(|_| {
                 let address = site.address.clone();
-                tokio::spawn(async move { Store::open_at(&address, &OpenOptions::default()).await })
+                tokio::spawn(async move { Store::open_at(&address, &crate::patient()).await })
             })
             .collect();
         for opened in opening {

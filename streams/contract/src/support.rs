@@ -73,7 +73,7 @@ pub trait Site: Send + Sync {
 }
 
 /// Longer than anything takes that is expected to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The time of records whose time does not matter.
 pub(crate) const NOW_MS: i64 = 1_700_000_000_000;
 

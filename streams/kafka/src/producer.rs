@@ -404,7 +404,7 @@ mod tests {
 
     fn stored(producers: &Producers) -> u64 {
         let generation = producers.current().unwrap();
-        let (_, high) = generation.client().unwrap().fetch_watermarks(PLACE.topic, 1, Duration::from_secs(5)).unwrap();
+        let (_, high) = generation.client().unwrap().fetch_watermarks(PLACE.topic, 1, Duration::from_secs(60)).unwrap();
         u64::try_from(high).unwrap()
     }
 

@@ -17,7 +17,7 @@ use weir_streams::{EmbeddedLog, EmbeddedLogView, EmbeddedOptions, Log, LogError}
 
 const NOW_MS: i64 = 1_000;
 const POLL: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const CHILD_DIR: &str = "WEIR_TEST_LOG_DIR";
 
 fn options() -> EmbeddedOptions {

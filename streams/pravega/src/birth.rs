@@ -146,6 +146,9 @@ async fn first_event(factory: ClientFactoryAsync, stream: ScopedStream) -> Resul
     }
 }
 
+/// So often a server may call itself at fault, over a stream that is just being made, until it is.
+const MOST_FAULTS: u32 = 5;
+
 /// The number of the one segment of a stream; nothing if there is no such stream, or if it has not exactly one.
 enum Segment {
     Missing,
@@ -153,13 +156,17 @@ enum Segment {
     Several(usize),
 }
 
-/// The segments of a stream. One that somebody else is just making is waited for: it exists before it has any.
+/// The segments of a stream. One that somebody else is just making is waited for: it exists before it has any, and the server
+/// calls it not found, or itself at fault.
 async fn segments(factory: &ClientFactoryAsync, stream: &ScopedStream) -> Result<Vec<ScopedSegment>, String> {
+    let mut faults = 0;
     loop {
         let found = factory.controller_client().get_current_segments(stream).await;
-        match found.map_err(|why| format!("{why:?}")) {
+        let found = found.map_err(|why| format!("{why:?}"));
+        faults += u32::from(found.as_ref().is_err_and(|why| why.contains("Internal")));
+        match found {
             Ok(found) => return Ok(found.get_segments()),
-            Err(why) if why.contains("NotFound") => {
+            Err(why) if why.contains("NotFound") || (why.contains("Internal") && faults < MOST_FAULTS) => {
                 let look_again = Duration::from_millis(100);
                 let _elapsed = tokio::time::timeout(look_again, std::future::pending::<()>()).await;
             }

@@ -15,13 +15,23 @@ use crate::{PravegaLog, contain_client_panics};
 const META: &str = "weir/log-meta/0.#epoch.0";
 const DATA: &str = "weir/log-00/0.#epoch.0";
 
+/// Longer than anything takes that is expected to happen, on a machine that is busy with something else.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long an acknowledgement may take that is held back.
+const HELD_BACK: Duration = Duration::from_secs(10);
+
 /// A log on a fake store.
 pub(crate) async fn rehearsal() -> (Arc<FakeStore>, PravegaLog) {
+    rehearsal_with(PATIENCE).await
+}
+
+/// The same where an acknowledgement may take this long.
+async fn rehearsal_with(acknowledgement: Duration) -> (Arc<FakeStore>, PravegaLog) {
     contain_client_panics();
     let store = FakeStore::start().await;
     let timeouts = Timeouts {
-        call: Duration::from_secs(10),
-        acknowledgement: Duration::from_secs(3),
+        call: PATIENCE,
+        acknowledgement,
         quiet: Duration::from_millis(300),
         gone: Duration::from_secs(1),
         first_pause: Duration::from_millis(20),
@@ -53,7 +63,7 @@ async fn read_all(log: &PravegaLog) -> Vec<String> {
     let mut reader = log.reader(0, Position::from_raw(0)).await.unwrap();
     let mut texts = Vec::new();
     while reader.position() < tail {
-        let records = reader.read(10, Duration::from_secs(5)).await.unwrap();
+        let records = reader.read(10, PATIENCE).await.unwrap();
         texts.extend(records.into_iter().map(|Record { payload, .. }| String::from_utf8(payload).unwrap()));
     }
     texts
@@ -61,12 +71,12 @@ async fn read_all(log: &PravegaLog) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acknowledgement_that_never_comes_is_an_error_and_the_writer_is_made_anew() {
-    let (store, log) = rehearsal().await;
+    let (store, log) = rehearsal_with(HELD_BACK).await;
     let mut writer = log.writer(0, "test").await.unwrap();
     writer.append(b"a", 0).await.unwrap();
     lock(&store.faults).hang = 1;
     let error = writer.append(b"b", 0).await.unwrap_err();
-    assert!(matches!(error, LogError::TimedOut { waited_ms: 3_000, .. }), "{error}");
+    assert!(matches!(error, LogError::TimedOut { waited_ms: 10_000, .. }), "{error}");
     writer.append(b"b", 0).await.unwrap();
     writer.append(b"c", 0).await.unwrap();
     assert_eq!(read_all(&log).await, ["a", "b", "b", "c"], "the one without acknowledgement was stored as well");
@@ -77,7 +87,7 @@ async fn an_acknowledgement_that_never_comes_is_an_error_and_the_writer_is_made_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_batch_stores_no_later_part_without_an_earlier_one() {
-    let (store, log) = rehearsal().await;
+    let (store, log) = rehearsal_with(HELD_BACK).await;
     let mut writer = log.writer(0, "test").await.unwrap();
     writer.append(b"first", 0).await.unwrap();
     lock(&store.faults).hang = 1;
@@ -121,7 +131,7 @@ async fn a_segment_that_moves_is_followed() {
         lock(&store.faults).moved = 1;
         writer.append(number.to_string().as_bytes(), 0).await.unwrap();
         while seen.len() <= number {
-            seen.extend(reader.read(10, Duration::from_secs(10)).await.unwrap());
+            seen.extend(reader.read(10, PATIENCE).await.unwrap());
         }
     }
     let texts: Vec<_> = seen.into_iter().map(|record| String::from_utf8(record.payload).unwrap()).collect();
@@ -138,11 +148,11 @@ async fn truncation_under_a_waiting_reader_is_told() {
     store.truncate(DATA, usize::try_from(cut.to_raw()).unwrap());
     let mut reader = log.reader(0, Position::from_raw(0)).await.unwrap();
     for _ in 0..2 {
-        let error = reader.read(1, Duration::from_secs(10)).await.unwrap_err();
+        let error = reader.read(1, PATIENCE).await.unwrap_err();
         assert!(matches!(error, LogError::Truncated { head, .. } if head == cut), "{error}");
     }
     reader.seek(cut);
-    assert_eq!(reader.read(1, Duration::from_secs(10)).await.unwrap()[0].payload, b"b");
+    assert_eq!(reader.read(1, PATIENCE).await.unwrap()[0].payload, b"b");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -160,7 +170,7 @@ async fn another_log_of_the_same_name_is_noticed_by_writer_and_reader() {
         store.put(DATA, &event(&crate::frame::envelope(seal, 0, b"a")));
     }
     let mut reader = log.reader(0, Position::from_raw(0)).await.unwrap();
-    let error = reader.read(1, Duration::from_secs(10)).await.unwrap_err();
+    let error = reader.read(1, PATIENCE).await.unwrap_err();
     assert!(matches!(error, LogError::Lost { .. }), "{error}");
     let error = writer.append(b"b", 0).await.unwrap_err();
     assert!(matches!(error, LogError::Lost { .. }), "{error}");
@@ -168,7 +178,7 @@ async fn another_log_of_the_same_name_is_noticed_by_writer_and_reader() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_failure_another_log_of_the_same_name_acknowledges_nothing() {
-    let (store, log) = rehearsal().await;
+    let (store, log) = rehearsal_with(HELD_BACK).await;
     let mut writer = log.writer(0, "test").await.unwrap();
     writer.append(b"a", 0).await.unwrap();
     lock(&store.faults).hang = 1;
@@ -194,8 +204,8 @@ async fn a_length_that_is_wrong_is_not_waited_for() {
     let mut writer = log.writer(0, "test").await.unwrap();
     writer.append(b"after", 0).await.unwrap();
     let mut reader = log.reader(0, Position::from_raw(0)).await.unwrap();
-    let error = reader.read(1, Duration::from_secs(5)).await.unwrap_err();
+    let error = reader.read(1, PATIENCE).await.unwrap_err();
     let LogError::Corrupt { lost_bytes: 16, resume, .. } = error else { panic!("unexpected: {error}") };
     reader.seek(resume);
-    assert_eq!(reader.read(1, Duration::from_secs(5)).await.unwrap()[0].payload, b"after");
+    assert_eq!(reader.read(1, PATIENCE).await.unwrap()[0].payload, b"after");
 }

@@ -45,7 +45,7 @@ async fn counted(suite: &Suite<'_>, detail: &JobDetail) -> f64 {
 pub async fn the_job_reaches_what_was_put_in_new_attempts(suite: &Suite<'_>) {
     let before = suite.running().await;
     suite
-        .until("a counter that is far from zero", async || (counted(suite, &before).await > 1_500.0).then_some(()))
+        .until("a counter that is far from zero", async || (counted(suite, &before).await > 4_000.0).then_some(()))
         .await;
     let counted_before = counted(suite, &before).await;
     let attempts_before = attempts(suite, &before).await;

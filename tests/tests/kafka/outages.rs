@@ -102,8 +102,8 @@ pub async fn killed_broker_loses_nothing(rig: &mut Rig<'_>) {
         .await;
     let began = Instant::now();
     let error = log.tail(0).await.unwrap_err();
-    assert!(error.is_retryable() && error.code() == "WR0220", "{error}");
-    assert!(began.elapsed() < Duration::from_secs(20), "after {:?}", began.elapsed());
+    assert!(error.is_retryable() && ["WR0220", "WR0221"].contains(&error.code()), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(60), "after {:?}", began.elapsed());
     rig.broker.restart();
     one.more(100).await;
     many.more(5_000).await;

@@ -68,7 +68,7 @@ pub async fn wrong_secrets_are_denied(rig: &mut Rig<'_>) {
         let error = KafkaLog::open(refused, NOW_MS).await.err().unwrap();
         assert!(matches!(error, LogError::Denied { .. }), "{error}");
         assert!(!error.to_string().contains("a guess"), "{error}");
-        assert!(began.elapsed() < Duration::from_secs(12), "{error}: after {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{error}: after {:?}", began.elapsed());
     }
     // Plain words to a listener that wants TLS: whatever it is called, it ends.
     let plain = KafkaOptions { tls: None, sasl: None, request_timeout_ms: 3_000, ..options(rig, "") };
@@ -116,17 +116,18 @@ pub async fn missing_rights_are_denied(rig: &mut Rig<'_>) {
         println!("without {missing:?}, after {took:?}: {refused}");
         assert!(took < Duration::from_millis(guest.request_timeout_ms), "{missing:?}: after {took:?}");
         if missing == KafkaRight::Read {
-            let (refused, took) = denial("no reading", async || reader.read(10, PATIENCE).await).await;
+            let (refused, took) = denial("no reading", async || reader.read(10, Duration::from_secs(5)).await).await;
             assert!(refused.to_string().contains(&topic), "{refused}");
-            assert!(took < PATIENCE, "after {took:?}");
+            assert!(took < Duration::from_secs(5), "after {took:?}");
         }
     }
     // Who sees that settings are not as they have to be, and may not change them, is told so in the end.
     rig.broker.set_rights(&topic, &[KafkaRight::Read, KafkaRight::Write, KafkaRight::DescribeConfigs]);
-    let shorter = KafkaOptions { retain_ms: guest.retain_ms / 2, request_timeout_ms: 1_000, ..guest.clone() };
+    let shorter = KafkaOptions { retain_ms: guest.retain_ms / 2, request_timeout_ms: 3_000, ..guest.clone() };
+    let seen = wait_until("the rights", PATIENCE, async || KafkaLog::open(guest.clone(), NOW_MS).await.ok()).await;
+    assert_eq!(seen.info(), made.info());
     let (refused, _) = denial("no change", async || KafkaLog::open(shorter.clone(), NOW_MS).await).await;
     println!("with DescribeConfigs only: {refused}");
-    assert_eq!(KafkaLog::open(guest.clone(), NOW_MS).await.unwrap().info(), made.info());
 
     rig.broker.set_rights(&topic, &RIGHTS);
     let mut writer = made.writer(1, "test").await.unwrap();

@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(30);
 fn impatient() -> OpenOptions {
     OpenOptions {
         lock_wait: Duration::from_millis(500),
-        answer_wait: Duration::from_secs(2),
+        answer_wait: Duration::from_secs(5),
         idle_wait: Duration::from_secs(2),
         ..OpenOptions::default()
     }

@@ -179,7 +179,12 @@ async fn every_word_of_people_has_a_revision_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_gave_way_is_done_again() {
     let database = SERVER.database().await;
-    let store = open(&SERVER.url(&database), &OpenOptions::default()).await;
+    let mut other = SERVER.connect(&database).await;
+    // Whoever waits looks for a deadlock once, after this time: it has to be there by then.
+    let patiently = format!("ALTER DATABASE {database} SET deadlock_timeout = '8s'");
+    other.execute(sqlx::AssertSqlSafe(patiently)).await.unwrap();
+    let options = OpenOptions { lock_wait: SOON, ..OpenOptions::default() };
+    let store = open(&SERVER.url(&database), &options).await;
     let position = |partition| PositionRow {
         consumer: "c".into(),
         log: "l".into(),
@@ -191,7 +196,6 @@ async fn a_write_that_gave_way_is_done_again() {
 
     // Another writer holds the second row, and wants the first once the store has that and waits for the second. It is
     // patient, so that the store is told to give way.
-    let mut other = SERVER.connect(&database).await;
     let touch = |partition: i64| {
         sqlx::query("UPDATE weir.consumer_positions SET position = 7 WHERE log_part = $1").bind(partition)
     };

@@ -159,13 +159,13 @@ pub fn events_of_others_are_skipped_and_told(servers: &Servers) {
         ours.append(b"second", 0).await.expect("an acknowledgement");
 
         let mut reading = reader(&log, 0, 0).await;
-        let first = reading.read(10, Duration::from_secs(10)).await.expect("a record");
+        let first = reading.read(10, Duration::from_secs(60)).await.expect("a record");
         assert_eq!(first[0].payload, b"first");
-        let error = reading.read(10, Duration::from_secs(10)).await.expect_err("damage");
+        let error = reading.read(10, Duration::from_secs(60)).await.expect_err("damage");
         let LogError::Corrupt { lost_bytes, resume, .. } = error else { panic!("unexpected: {error}") };
         assert_eq!(lost_bytes, 13);
         reading.seek(resume);
-        let second = reading.read(10, Duration::from_secs(10)).await.expect("a record");
+        let second = reading.read(10, Duration::from_secs(60)).await.expect("a record");
         assert_eq!(second[0].payload, b"second");
         assert_eq!(log.stats().corrupt_bytes, 13);
     });

@@ -85,8 +85,8 @@ fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    // Calls of the client can hang; a test must not. A server that hangs at its start is started twice, for 100 s each.
-    let limit = Duration::from_secs(400);
+    // Calls of the client can hang; a test must not. A server that hangs at its start is started twice, for 240 s each.
+    let limit = Duration::from_secs(900);
     runtime.block_on(async { tokio::time::timeout(limit, test).await.expect("the test ends") });
 }
 

@@ -92,7 +92,7 @@ pub fn a_server_that_forgets(servers: &Servers) {
         assert!(matches!(error, LogError::OtherIncarnation { .. }), "{error}");
         writer(&again, 0).await.append(b"anew", 0).await.expect("an acknowledgement");
         let mut reading = reader(&again, 0, 0).await;
-        let records = reading.read(10, Duration::from_secs(10)).await.expect("a record");
+        let records = reading.read(10, Duration::from_secs(60)).await.expect("a record");
         assert_eq!(records[0].payload, b"anew");
     });
 }
