@@ -35,7 +35,7 @@ processes() {
   main=$(head -n 1 "$data/postmaster.pid" 2> /dev/null) || return 0
   # Not another's of the same number, nor one that is dead and only not buried yet.
   grep -q '^Name:[[:space:]]*postgres$' "/proc/$main/status" 2> /dev/null || return 0
-  if grep -q '^State:[[:space:]]*Z' "/proc/$main/status"; then return 0; fi
+  if grep -qs '^State:[[:space:]]*Z' "/proc/$main/status"; then return 0; fi
   echo "$main" $(ps -o pid= --ppid "$main" || true)
 }
 
