@@ -33,7 +33,7 @@ const ENTRIES: [Entry; 10] = [
     },
     Entry {
         name: "cold-start",
-        about: "the same under 800 lines/s, which do not change",
+        about: "source, flatmap, count, started too small for its 800 lines/s, which do not change",
         seconds: 120,
         build: || vec![wordcount_job("wordcount", &[(0.0, 800.0)], 0.0)],
         slots: (2, 8),
