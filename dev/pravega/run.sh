@@ -133,20 +133,23 @@ tls_options() {
     "-D$security.auth.credentials.pwd=${USER_PASSWORD:?set USER_PASSWORD}"
     "-D$security.auth.pwdAuthHandler.accountsDb.location=$RUN_DIR/accounts"
     # Pravega's own calls check names as well.
-    "-Djavax.net.ssl.trustStore=$RUN_DIR/trust.jks" -Djavax.net.ssl.trustStorePassword=weir-test
+    "-Djavax.net.ssl.trustStore=$RUN_DIR/trust.jks" "-Djavax.net.ssl.trustStorePassword=$store_password"
   )
 }
+
+# A part of the emulator knows no other. With another one it talks to no ZooKeeper, and gives up only after 45 s.
+store_password=1111_aaaa
 
 # The management interface wants Java's own kind of key files, and the log-in a file of salted hashes.
 make_stores() {
   local p12=$RUN_DIR/keys.p12
   [ ! -e "$RUN_DIR/accounts" ] || return 0
-  echo -n weir-test > "$RUN_DIR/keys.pwd"
-  openssl pkcs12 -export -in "$tls_dir/cert.pem" -inkey "$tls_dir/key.pem" -out "$p12" -passout pass:weir-test
-  keytool -importkeystore -noprompt -srckeystore "$p12" -srcstoretype PKCS12 -srcstorepass weir-test \
-    -destkeystore "$RUN_DIR/keys.jks" -deststoretype JKS -deststorepass weir-test > /dev/null 2>&1
+  echo -n "$store_password" > "$RUN_DIR/keys.pwd"
+  openssl pkcs12 -export -in "$tls_dir/cert.pem" -inkey "$tls_dir/key.pem" -out "$p12" -passout "pass:$store_password"
+  keytool -importkeystore -noprompt -srckeystore "$p12" -srcstoretype PKCS12 -srcstorepass "$store_password" \
+    -destkeystore "$RUN_DIR/keys.jks" -deststoretype JKS -deststorepass "$store_password" > /dev/null 2>&1
   keytool -importcert -noprompt -alias weir -file "$tls_dir/ca.pem" -keystore "$RUN_DIR/trust.jks" \
-    -storetype JKS -storepass weir-test > /dev/null 2>&1
+    -storetype JKS -storepass "$store_password" > /dev/null 2>&1
   python3 - "$user" "$USER_PASSWORD" > "$RUN_DIR/accounts" <<'PY'
 import hashlib, os, sys
 user, password = sys.argv[1:]
