@@ -20,8 +20,8 @@ pub enum StoreError {
     },
     /// There is no database where one was expected.
     #[error(
-        "{code}: there are no data in {database}: start `weir run` there first, or name the folder or \
-         the database that it uses",
+        "{code}: there are no data in {database}: start `weir run`, or one of its services, there first, or name the \
+         folder or the database that they use",
         code = self.code()
     )]
     NoData {

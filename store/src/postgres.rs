@@ -249,7 +249,10 @@ impl Named for Place {
 }
 
 fn is_about_a_file(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory)
+    /// A file that we may not read. A firewall that lets nobody out, for a moment perhaps, has another word for it (EPERM).
+    const EACCES: i32 = 13;
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory)
+        || error.raw_os_error() == Some(EACCES)
 }
 
 impl Place {

@@ -1,10 +1,8 @@
 //! A server that comes back without anything that it had acknowledged.
 
-use std::time::Duration;
-
 use weir_tests::{Installation, Memory, PostgresServer, PravegaServer, wait_until};
 
-use crate::run::{Sim, configuration, sampled_anew};
+use crate::run::{PATIENCE, Sim, configuration, sampled_anew};
 
 /// The services notice by themselves, say so, begin a new life of the logs, and go on with their work.
 pub async fn run() {
@@ -17,16 +15,16 @@ pub async fn run() {
     let roles = ["ingest", "analyzer", "actuator"];
     let mut services = roles.map(|role| weir.start(role, role));
     sampled_anew(&sim, &weir, "decisions").await;
-    let before = incarnation(&weir);
+    let before = incarnation(&weir).await;
 
     server.kill();
     server.restart();
     sim.tell("the server is back, and empty");
     sampled_anew(&sim, &weir, "decisions on a new life of the logs").await;
-    assert_ne!(incarnation(&weir), before);
+    assert_ne!(incarnation(&weir).await, before);
     for role in roles {
         let told = format!("{role} says that it opens the logs again");
-        wait_until(&told, Duration::from_secs(60), async || {
+        wait_until(&told, PATIENCE, async || {
             let reopened = |line: &serde_json::Value| line["fields"]["message"] == "the logs are opened again";
             weir.logged(role).iter().any(reopened).then_some(())
         })
@@ -40,6 +38,7 @@ pub async fn run() {
     sim.end();
 }
 
-fn incarnation(weir: &Installation) -> String {
-    weir.demand(&["streams"])[0]["incarnation"].as_str().unwrap().to_owned()
+async fn incarnation(weir: &Installation) -> String {
+    let listed = wait_until("a list of streams", PATIENCE, async || weir.ask(&["streams"])).await;
+    listed[0]["incarnation"].as_str().unwrap().to_owned()
 }

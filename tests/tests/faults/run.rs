@@ -20,7 +20,7 @@ const PHASES: [(f64, f64); 3] = [(0.0, 800.0), (80.0, 1600.0), (190.0, 400.0)];
 /// What it needs under each: source, flatmap, count.
 const SIZES: [[u32; 3]; 3] = [[1, 3, 5], [1, 5, 10], [1, 2, 3]];
 /// How long anything may take, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// How long it may take until others have what a process had that died. It is a promise, not a matter of the machine: the lease
 /// lasts 9 s, and is looked at every 2.
 const TAKE_OVER: Duration = Duration::from_secs(15);

@@ -8,13 +8,14 @@ use weir_streams::{Log, LogError, LogReader, LogWriter};
 use weir_tests::{resident_bytes, wait_until};
 
 use super::facts::streams;
-use super::{Servers, append_until_taken, open, options, read_until, reader, refusal, writer};
+use super::{IMPATIENT, Servers, append_until_taken, open, options, read_until, reader, refusal, writer};
 
 /// The streams go away under open handles: both sides say so, whatever they were doing, and a new log begins under the name.
 pub fn deleted_under_open_handles(servers: &Servers) {
     servers.on_durable(async |server, scope| {
         let mut options = options(server, &scope);
         options.timeouts.gone = Duration::from_secs(3);
+        options.timeouts.acknowledgement = IMPATIENT;
         let log = open(&options).await;
         let mut writing = writer(&log, 0).await;
         writing.append(b"record", 0).await.expect("an acknowledgement");
@@ -102,7 +103,9 @@ fn check_numbers(mut payloads: Vec<Vec<u8>>, written: u32) {
 pub fn stopped_for_20_seconds(servers: &Servers) {
     const MIB: u64 = 1024 * 1024;
     servers.on_durable(async |server, scope| {
-        let log = open(&PravegaOptions { max_waiting_bytes: 2 << 20, ..options(server, &scope) }).await;
+        let mut options = PravegaOptions { max_waiting_bytes: 2 << 20, ..options(server, &scope) };
+        options.timeouts.acknowledgement = IMPATIENT;
+        let log = open(&options).await;
         let (end, ended) = tokio::sync::watch::channel(false);
         let (relief, relieved) = tokio::sync::watch::channel(false);
         let writing = tokio::spawn(write_numbers(writer(&log, 0).await, ended));
@@ -137,7 +140,7 @@ pub fn stopped_for_20_seconds(servers: &Servers) {
         read.extend(read_until(&mut reading, b"end").await);
         check_numbers(read, writing.await.unwrap());
         assert!(log.stats().acknowledgements_timed_out > 0, "{:?}", log.stats());
-        assert_eq!(open(&options(server, &scope)).await.info(), log.info(), "whoever comes later finds the same");
+        assert_eq!(open(&options).await.info(), log.info(), "whoever comes later finds the same");
     });
 }
 
@@ -163,7 +166,7 @@ async fn read_more(reading: &mut Box<dyn LogReader>, into: &mut Vec<Vec<u8>>) {
 pub fn killed_while_writing(servers: &Servers) {
     servers.on_durable(async |server, scope| {
         let mut options = options(server, &scope);
-        options.timeouts.acknowledgement = Duration::from_secs(5);
+        options.timeouts.acknowledgement = IMPATIENT;
         let log = open(&options).await;
         let (end, ended) = tokio::sync::watch::channel(false);
         let writing = tokio::spawn(write_numbers(writer(&log, 0).await, ended));

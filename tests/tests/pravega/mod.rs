@@ -102,6 +102,9 @@ fn certificates() -> TempDir {
     folder
 }
 
+/// How long an acknowledgement may take where it is to stay out.
+pub const IMPATIENT: Duration = Duration::from_secs(8);
+
 /// Options of a log in a scope, with time-outs that fit a test.
 pub fn options(server: &PravegaServer, scope: &str) -> PravegaOptions {
     PravegaOptions {
@@ -110,7 +113,7 @@ pub fn options(server: &PravegaServer, scope: &str) -> PravegaOptions {
         prefix: "log".into(),
         partitions: 2,
         timeouts: Timeouts {
-            acknowledgement: Duration::from_secs(8),
+            acknowledgement: Duration::from_secs(60),
             quiet: Duration::from_secs(2),
             ..Timeouts::default()
         },

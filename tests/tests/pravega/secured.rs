@@ -6,7 +6,7 @@ use weir_pravega::{Auth, PravegaOptions};
 use weir_streams::{Log, LogError};
 
 use super::faults::{final_reader_error, final_writer_error};
-use super::{PASSWORD, Secured, Servers, TOKEN, USER, open, options, read_until, reader, refusal, writer};
+use super::{IMPATIENT, PASSWORD, Secured, Servers, TOKEN, USER, open, options, read_until, reader, refusal, writer};
 
 fn secured(secured: &Secured, scope: &str) -> PravegaOptions {
     PravegaOptions {
@@ -73,6 +73,7 @@ pub fn a_server_that_forgets(servers: &Servers) {
     servers.on_secured(async |server, scope| {
         let mut options = secured(server, &scope);
         options.timeouts.gone = Duration::from_secs(3);
+        options.timeouts.acknowledgement = IMPATIENT;
         let log = open(&options).await;
         let mut writing = writer(&log, 0).await;
         writing.append(b"record", 0).await.expect("an acknowledgement");
