@@ -162,12 +162,16 @@ pub async fn append_until_taken(writer: &mut Box<dyn LogWriter>, payload: &[u8])
     tries
 }
 
-/// Reads until a payload comes, through all errors that go away; everything before it, in order, with it.
-pub async fn read_until(reader: &mut Box<dyn LogReader>, last: &[u8]) -> Vec<Vec<u8>> {
+/// Reads until a payload has come, through all errors that go away; everything up to it, in order, and what came with it.
+pub async fn read_until(reader: &mut Box<dyn LogReader>, wanted: &[u8]) -> Vec<Vec<u8>> {
     let mut payloads: Vec<Vec<u8>> = Vec::new();
-    while payloads.last().is_none_or(|payload| payload != last) {
+    let mut found = false;
+    while !found {
         match reader.read(100, Duration::from_secs(2)).await {
-            Ok(records) => payloads.extend(records.into_iter().map(|record| record.payload)),
+            Ok(records) => {
+                found = records.iter().any(|record| record.payload == wanted);
+                payloads.extend(records.into_iter().map(|record| record.payload));
+            }
             Err(error) => assert!(error.is_retryable(), "{error}"),
         }
     }
