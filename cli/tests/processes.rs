@@ -209,11 +209,12 @@ async fn kill_9_three_times_within_a_growth_leads_to_the_right_size_by_one_resca
     let mut run = home.run().await;
     until("the job runs at its new size", || async { simulator.parallelism().await == [1, 3, 5] }).await;
     run.child.kill().await.unwrap();
+    let updated = || async { home.status().await["action"]["updated_ms"].as_i64() };
+    until("what became of the action so far", || async { updated().await.is_some() }).await;
+    let before = updated().await.unwrap();
     // The third once it has gone on with the action.
     let mut run = home.run().await;
-    let before = home.status().await["action"]["updated_ms"].as_i64();
-    until("the action is carried on", || async { home.status().await["action"]["updated_ms"].as_i64() != before })
-        .await;
+    until("the action is carried on", || async { updated().await.is_some_and(|at| at > before) }).await;
     run.child.kill().await.unwrap();
     let mut run = home.run().await;
     let ended = |entries: &[(String, String)]| entries.iter().filter(|entry| entry.0 == "outcome").count();

@@ -10,6 +10,7 @@ mod kafka;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use weir_tests::KafkaBroker;
@@ -27,7 +28,9 @@ where
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let broker = shared.get_or_insert_with(KafkaBroker::start);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        runtime.block_on(test(&mut Rig::new(broker, prefix)));
+        // What is waited for inside may never come; a test must end.
+        let limit = Duration::from_secs(900);
+        runtime.block_on(async { tokio::time::timeout(limit, test(&mut Rig::new(broker, prefix))).await })?;
         Ok(())
     })
 }

@@ -274,9 +274,10 @@ mod tests {
         let holder = Holder::new(store, Member { role: "ingest", id: "process".into(), tags: Vec::new() });
         let stop = CancellationToken::new();
         let running = tokio::spawn(shared.run(holder, stop.clone()));
-        hangs.0.notified().await;
+        let limit = Duration::from_secs(60);
+        tokio::time::timeout(limit, hangs.0.notified()).await.expect("it asks the database");
         stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(60), running).await;
+        let ended = tokio::time::timeout(limit, running).await;
         assert!(ended.expect("it waits for the database").unwrap().is_ok());
     }
 }

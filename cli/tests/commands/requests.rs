@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use weir::exit::Exit;
 use weir::output::Output;
@@ -7,13 +9,16 @@ use crate::home::{Home, NOW, action, run_in};
 
 /// Waits for a request, lets `act` do what an actuator does, and answers.
 async fn answer(store: Store, sentence: &str, act: impl AsyncFnOnce(&Store)) {
-    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(5));
-    let request = loop {
-        ticks.tick().await;
-        if let Some(request) = store.open_requests().await.unwrap().pop() {
-            break request;
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let asked = async {
+        loop {
+            ticks.tick().await;
+            if let Some(request) = store.open_requests().await.unwrap().pop() {
+                return request;
+            }
         }
     };
+    let request = tokio::time::timeout(Duration::from_secs(60), asked).await.expect("a request");
     act(&store).await;
     store.close_request(request.id, sentence, NOW).await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use weir_store::{Address, BoxFuture, OpenOptions, Store, WriteHook};
@@ -96,7 +97,8 @@ pub(crate) async fn a_task_that_ends_within_a_write_leaves_all_or_nothing(homes:
         };
         let store = home.other().await.with_write_hook(Arc::new(At { point: point.into(), act }));
         let task = tokio::spawn(async move { work(&store).await });
-        reached.notified().await;
+        let reached = tokio::time::timeout(Duration::from_secs(120), reached.notified()).await;
+        assert!(reached.is_ok(), "{point} was not reached");
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
         assert_eq!(found(&home).await, expected, "{point}");

@@ -119,7 +119,8 @@ mod tests {
                     self.clock.sleep_ms(1).await;
                 }
             };
-            self.keeper().during(&self.clock, pass).await;
+            let limited = tokio::time::timeout(Duration::from_secs(60), self.keeper().during(&self.clock, pass));
+            limited.await.expect("it is never seen");
         }
     }
 

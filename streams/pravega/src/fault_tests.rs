@@ -64,6 +64,7 @@ async fn read_all(log: &PravegaLog) -> Vec<String> {
     let mut texts = Vec::new();
     while reader.position() < tail {
         let records = reader.read(10, PATIENCE).await.unwrap();
+        assert!(!records.is_empty(), "nothing came at {} of {tail}", reader.position());
         texts.extend(records.into_iter().map(|Record { payload, .. }| String::from_utf8(payload).unwrap()));
     }
     texts
@@ -131,7 +132,9 @@ async fn a_segment_that_moves_is_followed() {
         lock(&store.faults).moved = 1;
         writer.append(number.to_string().as_bytes(), 0).await.unwrap();
         while seen.len() <= number {
-            seen.extend(reader.read(10, PATIENCE).await.unwrap());
+            let records = reader.read(10, PATIENCE).await.unwrap();
+            assert!(!records.is_empty(), "{number} did not come");
+            seen.extend(records);
         }
     }
     let texts: Vec<_> = seen.into_iter().map(|record| String::from_utf8(record.payload).unwrap()).collect();

@@ -158,7 +158,12 @@ pub async fn one_unknown_metric_empties_the_answer(suite: &Suite<'_>) {
         })
         .await;
     assert!(sums(&["numRecordsIn", "noSuchMetric"]).await.is_empty());
-    let of_job = suite.client.job_metrics(&suite.job, &["numRestarts", "noSuchMetric"]).await.unwrap().value;
+    let of_job = suite
+        .until("a metric of the job", async || {
+            let found = suite.client.job_metrics(&suite.job, &["numRestarts", "noSuchMetric"]).await.unwrap().value;
+            (!found.is_empty()).then_some(found)
+        })
+        .await;
     let names: Vec<&str> = of_job.iter().map(|metric| metric.name.as_str()).collect();
     assert_eq!(names, ["numRestarts"], "those of a job are left out one by one");
 }

@@ -120,6 +120,7 @@ pub async fn run(mut server: Box<dyn LogServer>) {
 
     // The analyzer that has to answer the new load dies just when that comes.
     sim.load_of(1).await;
+    all_work(&store, &analyzers).await;
     let first = owner(&store, &analyzers).await;
     hand_over(&sim, &store, &mut analyzers, first).await;
     sim.runs_at(1).await;
@@ -137,6 +138,7 @@ pub async fn run(mut server: Box<dyn LogServer>) {
 
     // Now the other one, while the job has to shrink.
     sim.load_of(2).await;
+    all_work(&store, &analyzers).await;
     hand_over(&sim, &store, &mut analyzers, 1 - first).await;
     analyzers[1 - first].start(&weir);
     sim.runs_at(2).await;
@@ -196,14 +198,18 @@ async fn owner(store: &Store, analyzers: &[Service; 2]) -> usize {
     .await
 }
 
-/// Kills an analyzer and waits until the other one has all of its partitions.
-async fn hand_over(sim: &Sim, store: &Store, analyzers: &mut [Service; 2], which: usize) {
+/// Waits until both analyzers have partitions.
+async fn all_work(store: &Store, analyzers: &[Service; 2]) {
     wait_until("both analyzers to have work", PATIENCE, async || {
         let owners = owners(store).await?;
         let works = |it: &Service| owners.values().any(|owner| owner.starts_with(it.name()));
         analyzers.iter().all(works).then_some(())
     })
     .await;
+}
+
+/// Kills an analyzer and waits until the other one has all of its partitions.
+async fn hand_over(sim: &Sim, store: &Store, analyzers: &mut [Service; 2], which: usize) {
     let analyzer = &mut analyzers[which];
     analyzer.kill();
     let killed = Instant::now();

@@ -133,7 +133,9 @@ async fn what_is_committed_while_others_publish_is_published_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_committed_late_is_published_all_the_same() {
     let database = SERVER.database().await;
-    let store = open(&SERVER.url(&database), &OpenOptions::default()).await;
+    let mut watcher = SERVER.connect(&database).await;
+    let options = OpenOptions { idle_wait: SOON, lock_wait: SOON, ..OpenOptions::default() };
+    let store = open(&SERVER.url(&database), &options).await;
     let gate = Gate::default();
     let late = store.clone().with_write_hook(Arc::new(gate.clone()));
     let claim = |store: Store, id: &'static str| async move {
@@ -142,7 +144,6 @@ async fn what_is_committed_late_is_published_all_the_same() {
     let first = tokio::spawn(claim(late, "first"));
     gate.reached().await;
     let second = tokio::spawn(claim(store.clone(), "second"));
-    let mut watcher = SERVER.connect(&database).await;
     wait_until("the second to wait or to be done", SOON, async || {
         (second.is_finished() || is_waiting(&mut watcher).await).then_some(())
     })
@@ -179,7 +180,7 @@ async fn every_word_of_people_has_a_revision_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_gave_way_is_done_again() {
     let database = SERVER.database().await;
-    let mut other = SERVER.connect(&database).await;
+    let (mut other, mut watcher) = (SERVER.connect(&database).await, SERVER.connect(&database).await);
     // Whoever waits looks for a deadlock once, after this time: it has to be there by then.
     let patiently = format!("ALTER DATABASE {database} SET deadlock_timeout = '8s'");
     other.execute(sqlx::AssertSqlSafe(patiently)).await.unwrap();
@@ -206,7 +207,6 @@ async fn a_write_that_gave_way_is_done_again() {
         let store = store.clone();
         tokio::spawn(async move { store.save_positions(&[position(0), position(1)], None).await })
     };
-    let mut watcher = SERVER.connect(&database).await;
     wait_until("the store to wait", SOON, async || is_waiting(&mut watcher).await.then_some(())).await;
     transaction.execute(touch(0)).await.unwrap();
     transaction.commit().await.unwrap();
