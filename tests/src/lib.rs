@@ -6,6 +6,7 @@
 //! - [`PravegaServer`]: a real Pravega, started by `dev/pravega`, likewise;
 //! - [`Authority`]: certificates for them and for whoever talks to them;
 //! - [`Installation`]: a Weir whose services are processes of their own;
+//! - [`Unserved`]: an address at which nobody answers;
 //! - [`wait_until`]: waits for a condition;
 //! - [`World`]: a Flink under test, real ([`RealFlink`]) or simulated ([`SimulatedFlink`]), so that one test runs on both.
 #![allow(
@@ -25,6 +26,7 @@ mod postgres;
 mod pravega;
 mod resident;
 pub mod scenario;
+mod unserved;
 mod wait;
 mod weir;
 mod world;
@@ -38,6 +40,7 @@ pub use kafka_rights::KafkaRight;
 pub use postgres::PostgresServer;
 pub use pravega::{Management, Memory, PravegaSecurity, PravegaServer};
 pub use resident::resident_bytes;
+pub use unserved::Unserved;
 pub use wait::wait_until;
 pub use weir::Weir;
 pub use world::{BoxFuture, RealFlink, Shape, SimulatedFlink, World, until};

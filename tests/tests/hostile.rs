@@ -13,7 +13,6 @@ mod wire;
 
 use std::sync::Arc;
 
-use tokio::net::TcpSocket;
 use weir_drivers::{Driver, DriverError, FlinkRest, FlinkRestOptions, Look};
 use weir_flink::decode::DecodeError;
 use weir_flink::{Auth, CallError, FlinkApi, FlinkClient, FlinkError, HttpApi, HttpOptions, Method, Request};
@@ -21,6 +20,7 @@ use weir_governor::{Bounds, Effect, ObserveError};
 use weir_runtime::RealClock;
 use weir_schemas::identity::{JobKey, RunId};
 use weir_simulator::{Fault, FaultPlan};
+use weir_tests::Unserved;
 
 use wire::calls::{CALLS, Call, Subject};
 use wire::raw::{Answer, Raw, moved, ok};
@@ -98,10 +98,8 @@ async fn every_call_gives_every_fault_its_code() {
 async fn nobody_there_is_unreachable() {
     let rig = Rig::start().await;
     let subject = rig.subject().await;
-    // Taken, so that nobody else gets it, and not listened on.
-    let taken = TcpSocket::new_v4().unwrap();
-    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("http://{}", taken.local_addr().unwrap());
+    let nobody = Unserved::take();
+    let url = format!("http://{}", nobody.address());
     let closing = Raw::start(Answer::Close).await;
     for api in [client(&url), client(&closing.url)] {
         for call in CALLS {

@@ -3,12 +3,11 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use tokio::net::TcpSocket;
 use tokio::time::Instant;
 use weir_kafka::{KafkaLog, KafkaOptions};
 use weir_streams::{Log, LogError, Position};
 
-use weir_tests::wait_until;
+use weir_tests::{Unserved, wait_until};
 
 use super::{NOW_MS, PATIENCE, Rig, append, open, read_all, reader_at_head};
 
@@ -44,10 +43,8 @@ pub async fn large_records_and_large_batches(rig: &mut Rig<'_>) {
 
 pub async fn broker_that_is_down_is_told(rig: &mut Rig<'_>) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Taken, so that nobody else gets it, and not listened on.
-    let taken = TcpSocket::new_v4().unwrap();
-    taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let closed = taken.local_addr().unwrap().to_string();
+    let nobody = Unserved::take();
+    let closed = nobody.address().to_string();
     let silent_address = silent.local_addr().unwrap().to_string();
     for (brokers, codes) in [
         // Which of them depends on whether a word of the connection has come by then.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weir_pravega::{PravegaLog, PravegaOptions};
 use weir_streams::{Log, LogError, LogReader, LogWriter};
-use weir_tests::{resident_bytes, wait_until};
+use weir_tests::{Unserved, resident_bytes, wait_until};
 
 use super::facts::streams;
 use super::{IMPATIENT, Servers, append_until_taken, open, options, read_until, reader, refusal, writer};
@@ -66,11 +66,8 @@ pub async fn final_writer_error(writing: &mut Box<dyn LogWriter>) -> LogError {
 
 pub fn no_server_at_all(servers: &Servers) {
     servers.on_durable(async |server, scope| {
-        // Taken, so that nobody else gets it, and not listened on.
-        let taken = tokio::net::TcpSocket::new_v4().unwrap();
-        taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let nobody = taken.local_addr().unwrap();
-        let options = PravegaOptions { controller: format!("tcp://{nobody}"), ..options(server, &scope) };
+        let nobody = Unserved::take();
+        let options = PravegaOptions { controller: format!("tcp://{}", nobody.address()), ..options(server, &scope) };
         let begun = Instant::now();
         let error = refusal(&options).await;
         assert!(matches!(error, LogError::Unreachable { .. }), "{error}");
